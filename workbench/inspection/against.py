@@ -66,7 +66,7 @@ class Side:
         if name not in self.arrays:
             others = ", ".join(other for other in (*OBSERVABLES, *self.run.theory.observables) if other in self.arrays) or "none"
             why = "; a loss that declares no labels has none (docs/howto-own.md)" if name in ("mse", "error") else ""
-            raise FileError(f"{self.name}: has no dataset '{name}'{why}; observables in it: {others}")
+            raise FileError(f"{self.name}: has no '{name}'{why}; observables in it: {others}")
         return self.arrays[name]
 
 

@@ -125,7 +125,7 @@
       later(map, [{ type: "heatmap", x, y, z, text: rows, colorscale: "Cividis", ...range,
         colorbar: { thickness: 12, ...(log ? { ...ticks, tickvals: ticks.tickvals.map(Math.log10) } : {}) },
         hovertemplate: "t + η = %{y:.4g}<br>t' + η = %{x:.4g}<br>" + name + " = %{text}<extra></extra>" }],
-        layout(name + "(t, t')" + (kernel.cells ? ", averages over cells of t'" : ""), logAxis("t' + η", x), logAxis("t + η", y)));
+        layout(name + "(t, t')" + (kernel.cells ? small("averages over cells of t'") : ""), logAxis("t' + η", x), logAxis("t + η", y)));
     }
 
     // A response is 0 at equal times, by convention, which no line should lead to.
@@ -134,7 +134,7 @@
     function drawSlices() {
       const chosen = Number(slider.value), now = kernel.slices[chosen];
       output.textContent = "t_w = " + now.t_w;
-      const titles = { C: "C(t_w + τ, t_w)", chi: "χ(t_w + τ, t_w), integrated response", M_C: "M_C(t_w + τ, t_w)", M_R: "M_R(t_w + τ, t_w)" };
+      const titles = { C: "C(t_w + τ, t_w)", chi: "χ(t_w + τ, t_w)" + small("integrated response"), M_C: "M_C(t_w + τ, t_w)", M_R: "M_R(t_w + τ, t_w)" };
       const last = kernel.slices.length - 1;
       Object.keys(slices).forEach((part, number) => {
         // A few fixed waiting times in grey show how the slices age.
@@ -186,7 +186,7 @@
       later(plotCell(place, "spread-share-" + s), [{ ...edge, y: spread.low },
         { ...edge, y: spread.high, fill: "tonexty", fillcolor: faded(hex, 0.2) },
         { x, y: spread.share, mode: "lines", line: { color: hex, width: 2 }, name: "share" }],
-        layout("share with loss < " + spread.threshold + " (95 %)", logAxis("t + η", x), { ...axis("", false), range: [-0.03, 1.03] }));
+        layout("share with loss &lt; " + spread.threshold + " (95 %)" + small(spread.label), logAxis("t + η", x), { ...axis("", false), range: [-0.03, 1.03] }));
     });
   }
 

@@ -77,13 +77,19 @@ def _comparison(theory: Opened, simulations: list[Opened]) -> str:
         verdicts.append(result.verdict)
         worst, bound = np.fmax(worst, result.worst), max(bound, result.bound)
         for i in np.unique(np.linspace(0, good.size - 1, MOST_ROWS).astype(int)):
-            rows.append((name, float(result.t[i]), float(result.theory.mean[i]), float(result.theory.error[i]),
-                         float(result.simulation.mean[i]), float(result.simulation.error[i]), float(result.z[i])))
+            sides = [number for side in (result.theory, result.simulation)
+                     for number in (float(side.mean[i]), _unless_rounding(float(side.error[i])))]
+            rows.append((name, float(result.t[i]), *sides, _unless_rounding(float(result.z[i]))))
     if not rows:
         return "<p>no common time at which both are finite; nothing to compare</p>"
     verdict = DIVERGED if theory.result.outcome.startswith("diverged") else max(verdicts, key=VERDICTS.index)
     return table(("", "t", "theory", "error", "simulation", "error", "z"), rows, [abs(row[-1]) > bound for row in rows]) + (
         f"<p>max |z| = {worst:.2f}; 99 % of tables stay below {bound:.1f}. Verdict: {verdict}.</p>") + _kernels(theory, simulations)
+
+
+def _unless_rounding(value: float) -> float:
+    """0 for what is rounding alone, as the error of an overlap that is given and the z that follows from it."""
+    return 0.0 if abs(value) < 1e-9 else value
 
 
 def _kernels(theory: Opened, simulations: list[Opened]) -> str:

@@ -313,3 +313,11 @@ def test_where_gradient_descent_ends_on_a_ball():
     for norm, same in ((free.q, True), (1.2 * free.q, False)):
         held = dmft.fixed_point(make(constraint={"kind": "ball", "radius": norm**0.5}, label_noise=0.5))
         assert (abs(held.nu_hat - 0.4) < 1e-8 and abs(held.m - free.m) < 1e-8) == same
+
+
+@pytest.mark.parametrize("scale", [lambda self, q: {"a": q}, lambda self, q: self.radius / q, None])
+def test_a_constraint_without_a_number_is_refused(scale):
+    wrong = type("Wrong", (dmft.Constraint,), {"scale": scale} if scale else {}, name="no_number")
+    with pytest.raises(RunError, match="no_number.*scale") as caught:
+        make(constraint=wrong())
+    assert "\n" not in str(caught.value)
