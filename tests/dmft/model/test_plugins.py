@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -320,4 +321,23 @@ def test_a_constraint_without_a_number_is_refused(scale):
     wrong = type("Wrong", (dmft.Constraint,), {"scale": scale} if scale else {}, name="no_number")
     with pytest.raises(RunError, match="no_number.*scale") as caught:
         make(constraint=wrong())
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("label", [lambda self, h0, zeta: h0 / self.width, lambda self, h0, zeta: 1.0,
+                                   lambda self, h0, zeta: np.where(h0 > 1, np.nan, h0)])
+def test_labels_that_are_no_numbers_are_refused(label):
+    wrong = type("Wrong", (dmft.Channel,), {"label": label}, name="no_labels")
+    with pytest.raises(RunError, match=r"no_labels.*label\(h0, zeta\)") as caught:
+        make(labels=wrong())
+    assert "\n" not in str(caught.value)
+
+
+def test_a_scale_that_does_not_compile_is_one_line():
+    class Read(dmft.Constraint, name="read_from_text"):
+        def scale(self, q):
+            return float(json.loads("1.0")) / q**0.5
+
+    with pytest.raises(dmft.UserError, match="read_from_text.*does not compile") as caught:
+        sgd_sim.simulate(make(constraint=Read(), dimension=10, instances=1), quiet=True)
     assert "\n" not in str(caught.value)
