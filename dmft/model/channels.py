@@ -100,8 +100,16 @@ class Channel(Physics, key="labels"):
         return share / _QUANTILES
 
     def supports(self, use) -> Refusal:
-        """The slope of a user's labels must be their derivative: the control variate of mu rests on it."""
-        if self.built_in or self.control != SMOOTH:
+        """A user's labels must be numbers, one a sample, and their slope the derivative: the control variate of mu rests on it."""
+        if self.built_in:
+            return ""
+        try:
+            found = np.asarray(self.label(_AT, np.full_like(_AT, 0.1)), float)
+        except (ArithmeticError, AttributeError, LookupError, NameError, NotImplementedError, TypeError, ValueError) as error:
+            return f"label(h0, zeta) fails: {error}"
+        if found.shape != _AT.shape or not np.isfinite(found).all():
+            return "label(h0, zeta) must give a finite number for every sample: an array as long as h0"
+        if self.control != SMOOTH:
             return ""
         off = np.abs(self.slope(_AT, 0.1) - Channel.slope(self, _AT, 0.1)) > 1e-4 * (1.0 + np.abs(self.label(_AT, 0.1)))
         return "slope(h0, zeta) is not the derivative of label in h0; mend it, or leave it out" if off.sum() > 2 else ""

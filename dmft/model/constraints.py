@@ -44,7 +44,12 @@ class Constraint(Physics, key="constraint"):
         raise NotImplementedError(f"{type(self).__name__} has no scale(self, q)")
 
     def supports(self, use) -> Refusal:
-        """A start must lie where the constraint lets it."""
+        """A start must lie where the constraint lets it, and a step must end with a number."""
+        for q in (0.5, 1.0, 2.0):
+            try:
+                float(self.scale(q))
+            except (ArithmeticError, AttributeError, LookupError, NameError, NotImplementedError, TypeError, ValueError) as error:
+                return f"scale(q) gives no number at q = {q:g}: {error}"
         m0 = use.start.overlap
         if self.norm is not None and m0**2 >= self.norm:
             return f"m0 = {m0:g} is beyond |w| = {self.norm**0.5:g} sqrt(N); take a smaller m0"

@@ -75,14 +75,15 @@ def checked_loss(who: str, name: str, v: Scalar, dv: Scalar, d2v: Scalar, dv_dy:
     functions = [_jit(who, function) for function in (v, dv, d2v)]
     mixed = _jit(who, dv_dy) if dv_dy is not None else _difference_in_y(functions[1])
     v, dv, d2v = functions
-    _check_derivative(who, "dv", dv, "v in f", lambda f, y, step: v(f + step, y))
-    _check_derivative(who, "d2v", d2v, "dv in f", lambda f, y, step: dv(f + step, y))
+    seen = [(f, y) for f, _ in POINTS for y in (1.0, -1.0)] if labels == "sign" else POINTS     # a user may write 1 for y^2
+    _check_derivative(who, "dv", dv, "v in f", lambda f, y, step: v(f + step, y), seen)
+    _check_derivative(who, "d2v", d2v, "dv in f", lambda f, y, step: dv(f + step, y), seen)
     if dv_dy is not None:
-        _check_derivative(who, "dv_dy", mixed, "dv in y", lambda f, y, step: dv(f, y + step))
+        _check_derivative(who, "dv_dy", mixed, "dv in y", lambda f, y, step: dv(f, y + step), seen)
     if labels == "abs" and not even_in_label(v):
         raise UserError(f'{who}: labels="abs", but v is not even in y, which may carry the sign of h0: take '
                         'abs(y) for y, or labels="field"')
-    if convex and any(d2v(f, label) < 0 for f, y in POINTS for label in ((1.0, -1.0) if labels == "sign" else (y,))):
+    if convex and any(d2v(f, y) < 0 for f, y in seen):
         raise UserError(f"{who}: convex=True, but d2v is negative somewhere")
     return Loss(name, v, dv, d2v, mixed, None, cuda, labels, convex=convex, kinks=None, smooth=None)
 
@@ -108,14 +109,16 @@ _MOST_KINKS = 2  # points at which a slope may differ because a kink is near
 _MOST_INTERVALS = 20_000  # in which a slope may not add up yet
 
 
-def _check_derivative(who: str, slope_name: str, slope: Scalar, of: str, moved: Callable[[float, float, float], float]) -> None:
+def _check_derivative(who: str, slope_name: str, slope: Scalar, of: str, moved: Callable[[float, float, float], float],
+                      points: list[tuple[float, float]]) -> None:
     """Refuse a slope that differs from (moved(f, y, step) - moved(f, y, -step)) / 2 step; a few points may be kinks."""
-    step, wrong = 1e-5, 0
-    for f, y in POINTS:
+    step, wrong = 1e-5, []
+    for f, y in points:
         difference = (moved(f, y, step) - moved(f, y, -step)) / (2.0 * step)
-        wrong += not abs(slope(f, y) - difference) <= 1e-4 * (1.0 + abs(difference))
-    if wrong > _MOST_KINKS:
-        raise UserError(f"{who}: {slope_name} is not the derivative of {of}")
+        if not abs(slope(f, y) - difference) <= 1e-4 * (1.0 + abs(difference)):
+            wrong.append(f"at f = {f:.2f}, y = {y:.2f} it is {slope(f, y):.4g}, by differences {difference:.4g}")
+    if len(wrong) > _MOST_KINKS:
+        raise UserError(f"{who}: {slope_name} is not the derivative of {of}: {wrong[0]}")
 
 
 def even_in_label(v: Scalar) -> bool:

@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import cfunc, njit
+from numba.core.errors import NumbaError
 
 from dmft.core.compiled import UNCOUNTED
+from dmft.core.errors import UserError
 from dmft.core.syntax import bound
 from dmft.model.curves import CurveDefinition
 from dmft.model.experiment import Experiment, observables_of
@@ -104,7 +106,11 @@ def _compiled_value(curve: CurveDefinition):
 @cache
 def _rescaling(constraint: Any):
     """The factor of the weights of a constraint as a C function of |w|^2/N."""
-    return cfunc("float64(float64)", error_model="numpy")(bound(constraint.scale))
+    try:
+        return cfunc("float64(float64)", error_model="numpy")(bound(constraint.scale))
+    except NumbaError as error:
+        raise UserError(f'constraint "{constraint.name}": scale(q) does not compile to a number: '
+                        f"{str(error).strip().splitlines()[0]}") from None
 
 
 def compiled_loss(loss: Loss) -> tuple[Any, Any]:

@@ -40,8 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plot", metavar="FILE.png", type=Path, help="draw the comparison")
     parser.add_argument("--observable", metavar="NAME", action="append",
                         help=f"what to compare: {', '.join(OBSERVABLES)} or an observable of the run (default m, V from a random "
-                             f"start, and the observables of the run); of a network {', '.join(NETWORK_OBSERVABLES)}, or one "
-                             "component, C[0,1] (default all, of a and beta what is trained); may be repeated")
+                             f"start, and the observables of the run; of data of your own every curve); of a network "
+                             f"{', '.join(NETWORK_OBSERVABLES)}, or one component, C[0,1] (default all, of a and beta what is "
+                             "trained); may be repeated")
     parser.add_argument("--dimension", metavar="N", type=int, help="N of your own data, to extrapolate them with others")
     parser.add_argument("--kernels", action="store_true", help="compare two-time kernels, too")
     parser.add_argument("--fields", action="store_true", help="compare quantiles of the fields at the times of [theory] snapshots")

@@ -4,7 +4,8 @@ Each point has a result file of its own in the folder of the scan, DIR/alpha-2.5
 computed again: the same command continues after a stop, and a larger grid adds to a smaller one. On a cluster, `dmft submit
 --array` does the same with jobs, and `dmft collect` gathers their results.
 
-exit codes: 0 done, 2 bad input, 3 some results diverged (the table names them), 75 stopped (the same command continues)
+exit codes: 0 done, 2 bad input, 3 some results diverged (the table names them), 75 stopped, 130 interrupted (the same command
+continues)
 
 examples:
   dmft scan runs/demo.toml --grid problem.alpha=2:4:9                        nine values from 2 to 4

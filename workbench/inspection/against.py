@@ -70,7 +70,7 @@ class Side:
             usual = NETWORK_OBSERVABLES if self.run.has_network else OBSERVABLES
             others = ", ".join(other for other in (*usual, *self.run.theory.observables) if other in self.arrays) or "none"
             why = "; a loss that declares no labels has none (docs/howto-own.md)" if name in ("mse", "error") else ""
-            raise FileError(f"{self.name}: has no dataset '{name}'{why}; observables in it: {others}")
+            raise FileError(f"{self.name}: has no '{name}'{why}; observables in it: {others}")
         return self.arrays[name]
 
 

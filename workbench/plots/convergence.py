@@ -96,7 +96,7 @@ def _curves(panel: Axes, axis: Axis, eta: float) -> None:
         band = BAND * np.nan_to_num(errors)
         panel.fill_between(axis.t, values - finest - band, values - finest + band, color=color, alpha=0.2, linewidth=0)
         panel.plot(axis.t, values - finest, ("-", "--", "-.", ":")[i % 4], color=color, label=label)
-    panel.set_ylabel(f"${name}$ less ${name}$ of the finest (bands: 2 standard errors)")
+    panel.set_ylabel(f"${name}$ minus ${name}$ of the finest (bands: 2 standard errors)")
     time_axis(panel, True, eta)
     panel.legend(fontsize="small")
 

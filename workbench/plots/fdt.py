@@ -30,8 +30,8 @@ def draw(theory: Theory, path: Path | None) -> Figure:
             _temperature(axis, found, name, j, colour)
     _bath(axes, found, shown[0])
     axes[0].set(xlabel="$C(t, t_w)$", ylabel=r"$\chi(t, t_w)$", title="slope $-1/T_\\mathrm{eff}$")
-    for axis, label in zip(axes[1:], ("secant from $t_w$ on", "local at $t_w$")):
-        axis.set_title(f"$T_\\mathrm{{eff}}$, {label}")
+    for axis, name, label in zip(axes[1:], ("eff", "loc"), ("secant from $t_w$ on", "local at $t_w$")):
+        axis.set_title(f"$T_\\mathrm{{{name}}}$, {label}")
         time_axis(axis, True, eta, r"t - t_w")
         axis.legend(fontsize="small")
     figure.suptitle("\n".join(filter(None, (theory.run.title, solution_text(theory)))), fontsize="medium")

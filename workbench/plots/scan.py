@@ -26,15 +26,17 @@ def draw(scan: Scan, path: Path | None, against: str | None = None) -> Figure:
         return save(figure, path)
     against = against or scan.axis()
     groups = _groups(scan, against)
+    settings = list(dict.fromkeys(setting for setting, _, _ in groups))
+    palette = dict(zip(settings, colours(len(settings))))       # theory and simulation of one setting share a colour
     x = np.array([_number(value_of(row, against)) for row in scan.rows])
     for column, time in enumerate(scan.times):
         axes[0, column].set_title(f"t = {time:g}")
         axes[-1, column].set_xlabel(_label(against))
-        for colour, (label, kind, rows) in zip(colours(len(groups)), groups):
-            line = "-" if kind == "theory" else "o--"
+        for setting, kind, rows in groups:
+            line, colour = "-" if kind == "theory" else "o--", palette[setting]
             axes[0, column].errorbar(x[rows], scan.overlaps[rows, column],
                                      BAND * np.nan_to_num(scan.arrays["m_error"][rows, column]), fmt=line, color=colour,
-                                     markersize=4, linewidth=1, capsize=2, label=label)
+                                     markersize=4, linewidth=1, capsize=2, label=f"{kind}, {setting}" if setting else kind)
             if shares and kind == "simulation":
                 share, low, high = (scan.arrays[name][rows, column] for name in ("share", "share_low", "share_high"))
                 bars = np.maximum([share - low, high - share], 0.0)
@@ -42,7 +44,7 @@ def draw(scan: Scan, path: Path | None, against: str | None = None) -> Figure:
     axes[0, 0].set_ylabel(f"{_overlap(scan)} (bars: 2 standard errors)")
     if shares:
         axes[1, 0].set_ylabel(f"share with loss < {scan.threshold:g} (95 %)")
-    axes[0, -1].legend(fontsize=8)
+    axes[0, -1].legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.0))    # beside the panels: curves fill them
     return save(figure, path)
 
 
@@ -69,13 +71,13 @@ def _draw_maps(scan: Scan, plane: tuple[str, str], axes: np.ndarray) -> None:
 
 
 def _groups(scan: Scan, against: str) -> list[tuple[str, str, np.ndarray]]:
-    """(label, kind, rows) of each curve: rows that differ in the key of the axis alone."""
+    """(setting, kind, rows) of each curve: rows that differ in the key of the axis alone."""
     found: dict[tuple[str, str], list[int]] = {}
     for i, row in enumerate(scan.rows):
         words = [f"{_label(key)} = {value_of(row, key)}" for key in scan.parameters
                  if key != against and value_of(row, key) is not None]
-        found.setdefault((", ".join([row.kind, *words]), row.kind), []).append(i)
-    return [(label, kind, np.array(rows)) for (label, kind), rows in found.items()]
+        found.setdefault((", ".join(words), row.kind), []).append(i)
+    return [(setting, kind, np.array(rows)) for (setting, kind), rows in found.items()]
 
 
 def _overlap(scan: Scan) -> str:

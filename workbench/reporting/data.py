@@ -103,7 +103,7 @@ def same_experiment(a: Run, b: Run) -> bool:
 
 def other_experiments(opened: Sequence[Opened]) -> list[str]:
     """A line for every file that is of another experiment than the first: its curves are drawn beside the others."""
-    known = [(item.run, name) for item, name in zip(opened, file_labels(opened)) if item.run is not None]
+    known = [(item.run, name) for item, name in zip(opened, file_labels(opened)) if item.run is not None and item.kind != "sweep"]
     lines = []
     for run, name in known[1:]:
         if found := _differences(known[0][0], run):

@@ -49,11 +49,22 @@
     return div;
   }
   // The legend stands below the axis, in rows that the cell is made higher for; its entries are as wide as the longest of them.
-  function drawPlot(div, traces, shape) {
-    const names = traces.filter((trace) => trace.name && trace.showlegend !== false).map((trace) => trace.name);
-    const entry = 50 + 6.3 * Math.max(0, ...names.map((name) => name.length));
-    const rows = Math.ceil(names.length / Math.max(1, Math.floor((div.clientWidth - 75) / entry)));
-    const below = LEGEND_ROW * rows + 10;
+  // Names that are wider than the cell go on in another line.
+  function folded(name, most) {
+    const lines = [""];
+    for (const word of name.split(/(?<=, )/)) {
+      if (lines.at(-1) && (lines.at(-1) + word).trimEnd().length > most) lines.push("");
+      lines[lines.length - 1] += word;
+    }
+    return lines;
+  }
+  function drawPlot(div, whole, shape) {
+    const most = Math.floor((div.clientWidth - 125) / 6.3), lines = whole.map((trace) => folded(trace.name || "", most));
+    const traces = whole.map((trace, i) => (trace.name ? { ...trace, name: lines[i].join("<br>") } : trace));
+    const shown = lines.filter((_, i) => whole[i].name && whole[i].showlegend !== false);
+    const entry = 50 + 6.3 * Math.max(0, ...shown.flat().map((line) => line.length));
+    const rows = Math.ceil(shown.length / Math.max(1, Math.floor((div.clientWidth - 75) / entry)));
+    const below = LEGEND_ROW * rows * Math.max(1, ...shown.map((name) => 0.4 + 0.6 * name.length)) + 10;
     div.style.height = PLOT + below + "px";
     const legend = { orientation: "h", yref: "container", y: 0, yanchor: "bottom", font: { size: 11 }, entrywidth: entry - 40 };
     Plotly.react(div, traces, { ...shape, legend, margin: { ...shape.margin, b: shape.margin.b + below } }, CONFIG);
@@ -118,14 +129,15 @@
       const name = choice.value, x = kernel.t_prime.map((t) => t + kernel.eta), y = kernel.t.map((t) => t + kernel.eta), rows = kernel.maps[name];
       const flat = rows.flat().filter((v) => v !== null).sort((a, b) => a - b);
       const at = (p) => flat[Math.floor(p * (flat.length - 1))];
-      const log = at(0.02) > 0 && at(1) > 20 * at(0.5);
-      const z = log ? rows.map((row) => row.map((v) => (v === null ? null : Math.log10(Math.max(v, at(0.02)))))) : rows;
-      const ticks = logTicks([at(0.02), at(1)]);
-      const range = log ? { zmin: Math.log10(at(0.02)), zmax: Math.log10(at(1)) } : { zmin: at(0.01), zmax: at(1) };
+      const log = at(1) > 20 * at(0.5) && at(1) > 0;
+      const least = Math.max(at(0.02), 1e-3 * at(1));   // below it, and below 0, is noise
+      const z = log ? rows.map((row) => row.map((v) => (v === null ? null : Math.log10(Math.max(v, least))))) : rows;
+      const ticks = logTicks([least, at(1)]);
+      const range = log ? { zmin: Math.log10(least), zmax: Math.log10(at(1)) } : { zmin: at(0.01), zmax: at(1) };
       later(map, [{ type: "heatmap", x, y, z, text: rows, colorscale: "Cividis", ...range,
         colorbar: { thickness: 12, ...(log ? { ...ticks, tickvals: ticks.tickvals.map(Math.log10) } : {}) },
         hovertemplate: "t + η = %{y:.4g}<br>t' + η = %{x:.4g}<br>" + name + " = %{text}<extra></extra>" }],
-        layout(name + "(t, t')" + (kernel.cells ? ", averages over cells of t'" : ""), logAxis("t' + η", x), logAxis("t + η", y)));
+        layout(name + "(t, t')" + (kernel.cells ? small("averages over cells of t'") : ""), logAxis("t' + η", x), logAxis("t + η", y)));
     }
 
     // A response is 0 at equal times, by convention, which no line should lead to.
@@ -134,7 +146,7 @@
     function drawSlices() {
       const chosen = Number(slider.value), now = kernel.slices[chosen];
       output.textContent = "t_w = " + now.t_w;
-      const titles = { C: "C(t_w + τ, t_w)", chi: "χ(t_w + τ, t_w), integrated response", M_C: "M_C(t_w + τ, t_w)", M_R: "M_R(t_w + τ, t_w)" };
+      const titles = { C: "C(t_w + τ, t_w)", chi: "χ(t_w + τ, t_w)" + small("integrated response"), M_C: "M_C(t_w + τ, t_w)", M_R: "M_R(t_w + τ, t_w)" };
       const last = kernel.slices.length - 1;
       Object.keys(slices).forEach((part, number) => {
         // A few fixed waiting times in grey show how the slices age.
@@ -186,7 +198,7 @@
       later(plotCell(place, "spread-share-" + s), [{ ...edge, y: spread.low },
         { ...edge, y: spread.high, fill: "tonexty", fillcolor: faded(hex, 0.2) },
         { x, y: spread.share, mode: "lines", line: { color: hex, width: 2 }, name: "share" }],
-        layout("share with loss < " + spread.threshold + " (95 %)", logAxis("t + η", x), { ...axis("", false), range: [-0.03, 1.03] }));
+        layout("share with loss &lt; " + spread.threshold + " (95 %)" + small(spread.label), logAxis("t + η", x), { ...axis("", false), range: [-0.03, 1.03] }));
     });
   }
 

@@ -18,16 +18,17 @@ from workbench.inspection.curves import curves_of
 from workbench.inspection.facts import facts
 from workbench.inspection.kinds import Opened
 from workbench.reporting.data import file_labels, same_experiment
+from workbench.scans.scan import Scan
 
 MOST_ROWS = 24
 
 
 def page_tables(opened: Sequence[Opened]) -> str:
-    """Comparisons, convergence, checks and warnings, run parameters, provenance."""
+    """Comparisons, convergence, scans, checks and warnings, run parameters, provenance."""
     labels = file_labels(opened)
     known = [facts(item) for item in opened]
-    return "\n".join(filter(None, (_comparisons(opened, labels), _studies(opened, labels), _checks(known, labels),
-                                   _runs(known, labels), _provenance(known, labels))))
+    return "\n".join(filter(None, (_comparisons(opened, labels), _studies(opened, labels), _scans(opened, labels),
+                                   _checks(known, labels), _runs(known, labels), _provenance(known, labels))))
 
 
 def table(head: Sequence[Any], rows: Sequence[Sequence[Any]], marked: Sequence[bool] = ()) -> str:
@@ -75,13 +76,19 @@ def _comparison(theory: Opened, simulations: list[Opened]) -> str:
         verdicts.append(result.verdict)
         worst, bound = np.fmax(worst, result.worst), max(bound, result.bound)
         for i in np.unique(np.linspace(0, result.t.size - 1, MOST_ROWS).astype(int)):
-            rows.append((result.observable, float(result.t[i]), float(result.theory.mean[i]), float(result.theory.error[i]),
-                         float(result.simulation.mean[i]), float(result.simulation.error[i]), float(result.z[i])))
+            theirs_error, our_error = float(result.simulation.error[i]), float(result.theory.error[i])
+            rows.append((result.observable, float(result.t[i]), float(result.theory.mean[i]), _unless_rounding(our_error),
+                         float(result.simulation.mean[i]), _unless_rounding(theirs_error), _unless_rounding(float(result.z[i]))))
     if not rows:
         return "<p>no common time at which both are finite; nothing to compare</p>"
     verdict = DIVERGED if theory.result.outcome.startswith("diverged") else max(verdicts, key=VERDICTS.index)
     return table(("", "t", "theory", "error", "simulation", "error", "z"), rows, [abs(row[-1]) > bound for row in rows]) + (
         f"<p>max |z| = {worst:.2f}; 99 % of tables stay below {bound:.1f}. Verdict: {verdict}.</p>") + _kernels(theory, simulations)
+
+
+def _unless_rounding(value: float) -> float:
+    """0 for what is rounding alone, as the error of an overlap that is given and the z that follows from it."""
+    return 0.0 if abs(value) < 1e-9 else value
 
 
 def _kernels(theory: Opened, simulations: list[Opened]) -> str:
@@ -117,6 +124,18 @@ def _studies(opened: Sequence[Opened], labels: list[str]) -> str:
                 ("t", main, "error", "loss", "error"), [tuple(float(array[i]) for array in (
                     t, limit[main], limit[f"{main}_error"], limit["loss"], limit["loss_error"])) for i in some]))
     return _section("Convergence tables", "".join(parts)) if parts else ""
+
+
+def _scans(opened: Sequence[Opened], labels: list[str]) -> str:
+    """The tables of scans, a row for each result and time."""
+    parts = []
+    for item, label in zip(opened, labels):
+        if isinstance(item.result, Scan):
+            columns = {name: values for name, values in item.result.table().items() if name != "file"}
+            rows = list(zip(*(np.asarray(values, object).tolist() for values in columns.values())))
+            parts.append(f"<h3>{escape(label)}</h3>" + table(tuple(columns), rows))
+    return _section("Scans", "".join(parts), "m and loss of every result at some times; share: of the instances that have "
+                    "learnt.") if parts else ""
 
 
 def _checks(known: list[dict[str, Any]], labels: list[str]) -> str:

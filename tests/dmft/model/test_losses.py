@@ -62,6 +62,17 @@ def test_slips_in_a_users_loss(arguments, message):
     assert loss_names() == known and "wrong" not in known
 
 
+def test_losses_of_signs_are_checked_at_signs():
+    """d2v may leave out y^2 where it is 1; elsewhere the same functions are refused, with the point and both numbers."""
+    functions = (lambda f, y: np.log1p(np.exp(-y * f)), lambda f, y: -y / (1 + np.exp(y * f)),
+                 lambda f, y: 1 / (2 + np.exp(f) + np.exp(-f)))
+    assert register_loss("bare_logistic_for_tests", *functions, labels="sign", convex=True).d2v(0.0, 1.0) == 0.25
+    with pytest.raises(UserError, match=r"at f = \S+, y = \S+ it is \S+, by differences \S+$"):
+        register_loss("bare", *functions, labels="field")
+    with pytest.raises(UserError, match="d2v is not the derivative"):
+        register_loss("bare", *functions[:2], lambda f, y: 1 / (2 + np.exp(f) + np.exp(-f)) * (y > 0), labels="sign")
+
+
 def test_labels_abs_need_a_loss_even_in_the_label():
     """Without noise y is h0 with its sign. With |y| for y, or with labels that have a sign, the same loss is taken."""
     def functions(of):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -333,3 +334,30 @@ def test_where_gradient_descent_ends_on_a_ball():
     for norm, same in ((free.q, True), (1.2 * free.q, False)):
         held = dmft.fixed_point(make(constraint={"kind": "ball", "radius": norm**0.5}, label_noise=0.5))
         assert (abs(held.nu_hat - 0.4) < 1e-8 and abs(held.m - free.m) < 1e-8) == same
+
+
+@pytest.mark.parametrize("scale", [lambda self, q: {"a": q}, lambda self, q: self.radius / q, None])
+def test_a_constraint_without_a_number_is_refused(scale):
+    wrong = type("Wrong", (dmft.Constraint,), {"scale": scale} if scale else {}, name="no_number")
+    with pytest.raises(RunError, match="no_number.*scale") as caught:
+        make(constraint=wrong())
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("label", [lambda self, h0, zeta: h0 / self.width, lambda self, h0, zeta: 1.0,
+                                   lambda self, h0, zeta: np.where(h0 > 1, np.nan, h0)])
+def test_labels_that_are_no_numbers_are_refused(label):
+    wrong = type("Wrong", (dmft.Channel,), {"label": label}, name="no_labels")
+    with pytest.raises(RunError, match=r"no_labels.*label\(h0, zeta\)") as caught:
+        make(labels=wrong())
+    assert "\n" not in str(caught.value)
+
+
+def test_a_scale_that_does_not_compile_is_one_line():
+    class Read(dmft.Constraint, name="read_from_text"):
+        def scale(self, q):
+            return float(json.loads("1.0")) / q**0.5
+
+    with pytest.raises(dmft.UserError, match="read_from_text.*does not compile") as caught:
+        sgd_sim.simulate(make(constraint=Read(), dimension=10, instances=1), quiet=True)
+    assert "\n" not in str(caught.value)

@@ -238,3 +238,15 @@ def test_markup_in_titles_and_names_is_text_in_the_browser(results, tmp_path):
         legends = browser.evaluate("[...document.querySelectorAll('.legendtext')].map(text => text.textContent)")
         assert f"theory, {path.name}" in legends
         assert browser.errors == []
+
+
+def test_a_scan_is_shown_as_its_table(results, tmp_path, dmft_main):
+    """With the numbers of its files, and not as one experiment that differs from others."""
+    run, folder = results.run.replace(kind="gd", samples=32, replicas=2, t_max=0.1), tmp_path / "grid"
+    scan = dmft.scan(run, {"problem.alpha": [2.0, 3.0]}, folder, quiet=True)
+    done = dmft_main("report", str(results.theory), str(folder / "sweep.h5"), "-o", "scan.html")
+    assert done.returncode == 0, done.stderr
+    bare = _without_scripts((tmp_path / "scan.html").read_text())
+    assert "<h2>Scans</h2>" in bare and "sweep.h5 shows another experiment" not in bare
+    for m in scan.arrays["m"].ravel():
+        assert f"<td>{m:.4g}</td>" in bare

@@ -167,3 +167,15 @@ def test_two_keys_make_a_map(tmp_path):
     axis = plane(whole).plot(tmp_path / "map.png").axes[0]
     np.testing.assert_allclose(axis.collections[0].get_array().reshape(3, 3), np.repeat([[0.1], [0.2], [0.3]], 3, axis=1))
     assert not plane(whole[:-1]).plot().axes[0].collections or plane(whole[:-1]).plot().axes[0].lines
+
+
+def test_theory_and_simulation_of_one_setting_share_a_colour():
+    t = np.linspace(0.0, 1.0, 5)
+    rows = [ScanRow(None, kind, RUN.replace(alpha=a, m0=m), 2, t, m + 0 * t, 0 * t, a + 0 * t, 0 * t)  # type: ignore[arg-type]
+            for kind in ("theory", "simulation") for m in (0.1, 0.2) for a in (2.0, 3.0, 4.0)]
+    axis = make_scan(rows, [0.5], 1e-7).plot().axes[0]
+    curves = {bars.get_label(): bars.lines[0].get_color() for bars in axis.containers}
+    assert set(curves) == {f"{kind}, $m_0$ = {m}" for kind in ("theory", "simulation") for m in (0.1, 0.2)}
+    for m in (0.1, 0.2):
+        assert curves[f"theory, $m_0$ = {m}"] == curves[f"simulation, $m_0$ = {m}"]
+    assert len(set(curves.values())) == 2
