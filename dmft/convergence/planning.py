@@ -65,11 +65,11 @@ class SamplePlan(NamedTuple):
     wanted: float
 
 
-def pilot_of(run: Run, target: Target) -> Run:
-    """A cheap run that tells scatter and bias."""
+def pilot_of(run: Run, target: Target, most: int = PILOT_SAMPLES) -> Run:
+    """A cheap run, of at most so many samples, that tells scatter and bias."""
     if target.t > run.algorithm.t_max:
         raise UserError(f"--target: t = {target.t:g} is beyond algorithm.t_max = {run.algorithm.t_max:g}")
-    samples = min(PILOT_SAMPLES, run.theory.samples)
+    samples = min(most, run.theory.samples)
     return run.replace({"theory.samples": samples, "theory.replicas": PILOT_REPLICAS, "theory.target_error": 0.0,
                         "theory.waiting_times": [], "theory.kernel_points": 0, "theory.snapshots": [], "theory.hessian": False,
                         "theory.fdt": False, "algorithm.t_max": target.t})

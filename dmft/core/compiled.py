@@ -31,6 +31,12 @@ def record(**kinds: type) -> np.dtype:
     return np.dtype((np.record, [(name, np.int64 if kind is int else np.float64) for name, kind in kinds.items()]))
 
 
+def said_by(error: Exception) -> str:
+    """The line of an error that tells its cause: Numba begins with the step of its compiler, and the cause follows."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.startswith("Failed in nopython mode")]
+    return lines[0] if lines else type(error).__name__
+
+
 def compiled_scalar(where: str, function: Callable[..., Any], arguments: str,
                     points: Iterable[tuple[float, ...]]) -> Callable[..., Any]:
     """The function compiled by Numba; UserError, beginning with `where`, if it does not compile or fails at one of some points.
@@ -42,6 +48,6 @@ def compiled_scalar(where: str, function: Callable[..., Any], arguments: str,
             float(compiled(*point))
     except (NumbaError, ArithmeticError, LookupError, TypeError, ValueError) as error:
         label = getattr(function, "__name__", repr(function))
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        reason = said_by(error)
         raise UserError(f"{where}: {label}{arguments} does not compile to a number: {reason}") from None
     return compiled

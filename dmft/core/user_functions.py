@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from numba import cfunc
 from numba.core.errors import NumbaError
 
+from dmft.core.compiled import said_by
 from dmft.core.errors import RunError, UserError
 
 Kind = TypeVar("Kind")
@@ -47,5 +48,5 @@ def c_function(key: str, function: Any, signature: Any, form: str) -> Any:
     try:
         return cfunc(signature, error_model="numpy")(getattr(function, "py_func", function))
     except NumbaError as problem:
-        name, reason = getattr(function, "__name__", function), str(problem).splitlines()[0]
+        name, reason = getattr(function, "__name__", function), said_by(problem)
         raise RunError(f"{key} {name}: Numba cannot compile it {form} ({reason})") from None

@@ -9,7 +9,7 @@ import numpy as np
 from numba import cfunc, njit
 from numba.core.errors import NumbaError
 
-from dmft.core.compiled import UNCOUNTED
+from dmft.core.compiled import UNCOUNTED, said_by
 from dmft.core.errors import UserError
 from dmft.core.syntax import bound
 from dmft.model.curves import CurveDefinition
@@ -109,8 +109,7 @@ def _rescaling(constraint: Any):
     try:
         return cfunc("float64(float64)", error_model="numpy")(bound(constraint.scale))
     except NumbaError as error:
-        raise UserError(f'constraint "{constraint.name}": scale(q) does not compile to a number: '
-                        f"{str(error).strip().splitlines()[0]}") from None
+        raise UserError(f'constraint "{constraint.name}": scale(q) does not compile to a number: {said_by(error)}') from None
 
 
 def compiled_loss(loss: Loss) -> tuple[Any, Any]:

@@ -28,7 +28,7 @@ from dmft.model.runfile import Run, load_run
 from dmft.running.cost import estimate
 from dmft.running.preview import preview
 
-LONG_PILOT = 60.0  # s, of one that is not worth its time to somebody who only asks
+SHORT_PILOT, LONG_PILOT = 20.0, 60.0  # s: of one with all samples, and of one that is worth its time to somebody who only asks
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,11 +56,19 @@ def show(options: argparse.Namespace, kind: str, check: Callable[[Run, Comm], No
     return EXIT_DONE
 
 
+def _timed(run: Run, comm: Comm) -> tuple[Run, float]:
+    return run, estimate(run, "theory", comm.size, comm.threads()).seconds
+
+
 def _until_target(asked: Run, comm: Comm) -> str:
     """How many replicas theory.target_error takes, and how long; from a pilot."""
     first, target = asked.theory.replicas, asked.theory.target_error
-    pilot = pilot_of(asked, Target("m", target, False, asked.algorithm.last_time))
-    if (seconds := estimate(pilot, "theory", comm.size, comm.threads()).seconds) > LONG_PILOT:
+    at_the_end = Target("m", target, False, asked.algorithm.last_time)
+    # With few samples the scatter falls faster than 1/sqrt(samples): as many as the run has, where that is quick.
+    pilot, seconds = _timed(pilot_of(asked, at_the_end, asked.theory.samples), comm)
+    if seconds > SHORT_PILOT:
+        pilot, seconds = _timed(pilot_of(asked, at_the_end), comm)
+    if seconds > LONG_PILOT:
         return (f"target_error = {target:g}: the times are those of the first {first} replicas; dmft plan works out how many it "
                 f"will take (its pilot takes about {time_text(seconds)})")
     say(f"pilot of {pilot.theory.replicas} x {pilot.theory.samples} samples for target_error: about {time_text(seconds)}")
