@@ -9,10 +9,11 @@ import pytest
 from numba import njit
 
 from dmft.core.errors import RunError, UserError
+from dmft.model import registry
 from dmft.model.channels import NO_CONTROL, SMOOTH
 from dmft.model.experiment import theory_experiment
 from dmft.model.loss_family import even_in_field
-from dmft.model.losses import get_loss, loss_names, register_loss
+from dmft.model.losses import get_loss, register_loss
 from dmft.model.mixture import Mixture
 from dmft.model.teacher import Teacher
 from tests.solver_cases import make_run
@@ -55,11 +56,11 @@ def test_a_users_loss():
     (("wrong", lambda f: f, lambda f, y: f, lambda f, y: 1.0), "does not compile"),
 ])
 def test_slips_in_a_users_loss(arguments, message):
-    known = loss_names()
+    known = registry.names("loss")
     with pytest.raises(UserError, match=message) as caught:
         register_loss(*arguments)
     assert "\n" not in str(caught.value)
-    assert loss_names() == known and "wrong" not in known
+    assert registry.names("loss") == known and "wrong" not in known
 
 
 def test_losses_of_signs_are_checked_at_signs():
@@ -83,7 +84,7 @@ def test_labels_abs_need_a_loss_even_in_the_label():
     identity, magnitude = njit(lambda y: y), njit(lambda y: abs(y))
     with pytest.raises(UserError, match="v is not even in y") as caught:
         register_loss("amplitude", *functions(identity), labels="abs")
-    assert "\n" not in str(caught.value) and "amplitude" not in loss_names()
+    assert "\n" not in str(caught.value) and "amplitude" not in registry.names("loss")
     assert register_loss("amplitude", *functions(magnitude), labels="abs").labels == "abs"
     assert register_loss("signed", *functions(identity), labels="field").labels == "field"
 
