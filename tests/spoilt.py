@@ -21,7 +21,7 @@ def _spoil(arrays: Mapping[str, np.ndarray], name: str) -> None:
 
 
 def spoilt_step(march: Forward) -> dict[str, np.ndarray]:
-    """Where tangents and the response Y are no numbers after a step before which some were none; sums of its row are from before."""
+    """Where tangents and the response Y are no numbers after a step before which some were; sums of its row are from before."""
     samples = march.samples  # type: ignore[attr-defined]
     totals = march.comm.sums_exact(march.terms_of([march]))
     _spoil(samples.per_tangent(), "row")
