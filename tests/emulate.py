@@ -34,6 +34,11 @@ _BEFORE = """
 // Large headers take longer than the kernels.
 template <typename T> static T min(T a, T b) { return b < a ? b : a; }
 template <typename T> static T max(T a, T b) { return a < b ? b : a; }
+// Those of CUDA choose the number beside what is none.
+static double min(double a, double b) { return std::fmin(a, b); }
+static double max(double a, double b) { return std::fmax(a, b); }
+static float min(float a, float b) { return std::fmin(a, b); }
+static float max(float a, float b) { return std::fmax(a, b); }
 #define __global__
 #define __device__
 #define __shared__

@@ -52,7 +52,7 @@ SIMULATOR_MUTATIONS = [
              "total / len(values), np.nan)", (*AVERAGES, *SIMULATOR_RESULT)),
     Mutation("Wilson interval without its centre", "sgd_sim", "(share + z * z / (2 * n))", "share", SIMULATOR_RESULT),
     # --- observables
-    Mutation("observables take k for the field of w0", "dmft/samples", "+ b, y[i], sd[i] * k[i])", "+ b, y[i], k[i])", OBSERVABLES),
+    Mutation("observables take k for the field of w0", "dmft/samples", "b), y[i], sd[i] * k[i])", "b), y[i], k[i])", OBSERVABLES),
     Mutation("observables count lost samples", "dmft/samples", "                if s[i] >= 0.0:", "                if True:",
              OBSERVABLES),
     Mutation("observables of the simulator take labels for fields of w0", "sgd_sim", "teachers[0] if teachers else parts[1],",
@@ -61,8 +61,8 @@ SIMULATOR_MUTATIONS = [
              OBSERVABLES),
     # --- CUDA sources, emulated on the host
     Mutation("GPU: tangents without g'", "dmft/samples/cuda",
-             "slope = a * (rates->keep - eta * curvature)",
-             "slope = a * rates->keep", GPU_MARCH),
+             "tangent_slope<double>(a, rates->keep, eta, curvature)",
+             "tangent_slope<double>(a, rates->keep, eta, 0.0)", GPU_MARCH),
     Mutation("GPU: chi without its past", "dmft/samples/cuda", "noise.at[v] += chi_weight * x[r].at[v];",
              "noise.at[v] += 0.0 * x[r].at[v];", GPU_MARCH),
     Mutation("GPU: a column of the sums that is not filled", "dmft/samples/cuda", "terms[PUSH] = w * slope / sd[i];", "",

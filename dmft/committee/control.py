@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from numba import njit
 
+from dmft.committee.formulas import curved, pushed_control, stiffness
 from dmft.committee.tangents import merge_wide
 from dmft.core.compiled import INNER
 from dmft.equations.noise import dot
-from dmft.samples.tangents import OVERSHOOT
+from dmft.samples.formulas import clipped, most_of_control
 
 
 @njit(**INNER)
@@ -23,7 +24,7 @@ def add_control(w, Y, gp, told, slope, outlier, numbers, label, wild):
             along += curve * d[r] * Y[t, r]
             largest = max(largest, abs(Y[t, r]))
         for r in range(p):
-            numbers[label + r * k + t] += w * (along * d[r] + bend[r] * Y[t, r])
+            numbers[label + r * k + t] += w * curved(along, d[r], bend[r], Y[t, r])
     if largest > outlier:
         numbers[wild] += w
 
@@ -33,16 +34,13 @@ def advance_control(Y, past, gp, told, slope, drive, step, used, room):
     """Y of one sample from step n to n+1 in place, and its past (k, slots p), sums over blocks. room (p,). Eq. [c-stein]."""
     d, curve, bend = gp
     k, p = Y.shape
-    largest, norm = bend[0], 0.0
-    for r in range(p):
-        largest, norm = max(largest, bend[r]), norm + d[r] * d[r]
-    most = step.tangent_max if step.eta * (curve * norm + largest) > OVERSHOOT else step.y_max
+    most = most_of_control(step.eta, stiffness(curve, d, bend, p, 1), step.tangent_max, step.y_max)
     for t in range(k):
         along = told * slope[t]
         for r in range(p):
             along += curve * d[r] * Y[t, r]
         for r in range(p):
-            room[r] = step.eta * (dot(drive.memory[r], past[t], used) - along * d[r] - bend[r] * Y[t, r])
+            room[r] = pushed_control(step.eta, dot(drive.memory[r], past[t], used), along, d[r], bend[r], Y[t, r])
             for q in range(p):
                 room[r] += drive.keep[r, q] * Y[t, q]
         if len(step.merges):
@@ -53,4 +51,4 @@ def advance_control(Y, past, gp, told, slope, drive, step, used, room):
             following = 0.0
             for q in range(p):
                 following += drive.A[r, q] * room[q]
-            Y[t, r] = min(max(following, -most), most)
+            Y[t, r] = clipped(following, most)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dmft.committee.draws import UnitDraws
+from dmft.committee.formulas import cuda_formulas
 from dmft.committee.nesterov import UnitsAtWeights
 from dmft.committee.rows import SumPlaces, sums_in_use
 from dmft.committee.weights import UnitDrive, UnitState, widened
@@ -27,7 +28,7 @@ from dmft.model.minibatches import cuda_source
 from dmft.samples.gpu import OnDevice
 from dmft.samples.launches import MOVERS, SAMPLE_SOURCE, Sums, whole_lines
 from dmft.samples.sampling import Sampling, lines_of
-from dmft.samples.tangents import OVERSHOOT, Bounds
+from dmft.samples.tangents import Bounds
 
 UNIT_KERNELS = ("fields", "row_sums", "bounds", "response_sums", "add_parts", "move", "control", "next_tangents", "merge_columns",
                 "merge_rows")
@@ -120,13 +121,13 @@ class GpuUnits:
         starts = {name: place.start if isinstance(place, slice) else place for name, place in self.places._asdict().items()}
         places = {f"AT_{name.upper()}": place for name, place in starts.items() if name != "numbers"}
         numbers = {"UNITS": network.units, "DIRECTIONS": network.directions, "KINKED": int(network.kinked),
-                   "STEIN": int(self.stein), "IDENTITY": int(sampling.identity), "OVERSHOOT": OVERSHOOT, "NONE": NONE,
-                   "UNUSED": f"({UNUSED}ll)",
+                   "STEIN": int(self.stein), "IDENTITY": int(sampling.identity), "NONE": NONE, "UNUSED": f"({UNUSED}ll)",
                    **{name.upper(): value for name, value in Bounds.of(sampling.estimator)._asdict().items()},
                    "LANES": WARP, "SOME": tiling.some, "ACROSS": self.across, "OWN": own, "AHEAD": tiling.ahead,
                    "ROWS_AHEAD": tiling.rows_ahead, "MOVERS": MOVERS}
         kind = "float" if np.dtype(dtype) == np.float32 else "double"
         return "\n".join((source(CUDA / "philox.cuh"), cuda_source(), activation_source(network.activation),
+                          cuda_formulas(network.units, network.directions),
                           enum(places | {"NUMBERS": self.places.numbers}), f"typedef {kind} stored;", defines(numbers),
                           source(CUDA / "lanes.cuh")))
 

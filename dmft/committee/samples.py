@@ -14,6 +14,7 @@ from numba import cfunc, njit, prange
 
 from dmft.committee.control import add_control, advance_control
 from dmft.committee.draws import UnitDraws
+from dmft.committee.formulas import pushed_field, unit_field
 from dmft.committee.nesterov import UnitsAtWeights
 from dmft.committee.rows import SumPlaces, sums_in_use
 from dmft.committee.tangents import add_response, advance_tangents, merge_wide
@@ -30,6 +31,7 @@ from dmft.model.minibatches import own_weight
 from dmft.model.network import TwoLayer
 from dmft.model.sample_averages import averages
 from dmft.samples.averages import AveragedOver, averaged_sums
+from dmft.samples.formulas import batch_of
 from dmft.samples.sampling import Sampling, lines_of
 from dmft.samples.state import Randomness, Step
 from dmft.samples.tangents import Bounds
@@ -110,15 +112,13 @@ def _fields(activation, loss, units, m, a, beta, scale, out):
     for i in range(count):
         f = 0.0
         for r in range(p):
-            field = h[i, r] + beta[r]
-            for t in range(kappa.shape[1]):
-                field += m[r, t] * kappa[i, t]
+            field = unit_field(h[i, r], beta[r], m[r], kappa[i], kappa.shape[1])
             value = s(field)
             f += a[r] * value
             out.push[i, r] = value
             out.d[i, r] = a[r] * ds(field)
             out.bend[i, r] = 0.0 if kinked else a[r] * d2s(field)
-        weight = scale * batch[i]
+        weight = batch_of(scale, batch[i], 1.0)
         c = weight * dv(f, y[i])
         out.v[i] = v(f, y[i])
         out.curve[i] = weight * d2v(f, y[i])
@@ -196,7 +196,7 @@ def _advance_units(first, last, step, drive, chain, random, units, past, fields,
             for q in range(r + 1):
                 chi[r] += chi_root[r, q] * z[q]
         for r in range(p):
-            u[r] = eta * (dot(memory[r], H, used) + chi[r] - g[i, r]) + drive.thermal * xi[r]
+            u[r] = pushed_field(eta, dot(memory[r], H, used), chi[r], g[i, r], drive.thermal, xi[r])
             for q in range(p):
                 u[r] += keep[r, q] * h[i, q]
         if step.stein:

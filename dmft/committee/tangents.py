@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from dmft.committee.formulas import curved, pushed_tangent, stiffness
 from dmft.core.compiled import INNER
 from dmft.equations.blocks import NONE
-from dmft.samples.tangents import OVERSHOOT
+from dmft.samples.formulas import clipped, flushed, overshoots, share_of, square_of
 
 
 @njit(**INNER)
@@ -81,19 +82,18 @@ def advance_tangents(T, row, E, gp, drive, step, used, following):
     eta, merges, slot, offset, stop = step.eta, step.merges, step.slot, step.offset, step.stop
     tiny, most = step.tangent_flush, step.tangent_max
     units, width = E.shape
-    length, largest, norm = used * width, bend[0], 0.0
+    length = used * width
     for r in range(units):
-        largest, norm = max(largest, bend[r]), norm + d[r] * d[r]
         for j in range(length):
             following[r, j] = 0.0
     _gather(T, memory, offset, stop, used, width, following)
-    beyond = eta * (curve * norm + largest) > OVERSHOOT
+    beyond = overshoots(eta, stiffness(curve, d, bend, units, 1))
     for j in range(length):
         along = 0.0
         for r in range(units):
             along += d[r] * row[r, j]
         for r in range(units):
-            u = eta * following[r, j] - eta * (curve * along * d[r] + bend[r] * row[r, j])
+            u = pushed_tangent(eta, following[r, j], curved(curve * along, d[r], bend[r], row[r, j]))
             for q in range(units):
                 u += keep[r, q] * row[q, j]
             following[r, j] = u
@@ -102,8 +102,8 @@ def advance_tangents(T, row, E, gp, drive, step, used, following):
             u = 0.0
             for q in range(units):
                 u += A[r, q] * following[q, j]
-            u = 0.0 if abs(u) < tiny else u
-            following[r, following.shape[1] - units + r] = min(max(u, -most), most) if beyond else u
+            u = flushed(u, tiny)
+            following[r, following.shape[1] - units + r] = clipped(u, most) if beyond else u
         for r in range(units):
             following[r, j] = following[r, following.shape[1] - units + r]
     for k in range(merges.shape[0]):
@@ -123,7 +123,7 @@ def advance_tangents(T, row, E, gp, drive, step, used, following):
         for r in range(units):  # the source
             u = 0.0
             for q in range(units):
-                u += A[r, q] * (curve * along * d[q] + bend[q] * E[q, c])
+                u += A[r, q] * curved(curve * along, d[q], bend[q], E[q, c])
             row[r, slot * width + c] = -eta * u
 
 
@@ -138,7 +138,7 @@ def add_response(w, row, E, gp, used, most, responses, numbers, response, respon
         for j in range(used * width):
             total += abs(np.float64(row[r, j]))
     total /= units
-    weight = w * (most / total if total > most else 1.0)
+    weight = w * share_of(total, most)
     for r in range(units):
         line = responses[r]
         for q in range(units):
@@ -149,8 +149,8 @@ def add_response(w, row, E, gp, used, most, responses, numbers, response, respon
                     along, j = 0.0, i * width + c
                     for u in range(units):
                         along += d[u] * row[u, j]
-                    entry += (curve * along * d[r] + bend[r] * row[r, j]) * E[q, c]
+                    entry += curved(curve * along, d[r], bend[r], row[r, j]) * E[q, c]
                 line[i * units + q] += weight * entry
                 whole += entry
             numbers[response + r * units + q] += weight * whole
-            numbers[response2] += weight * whole * (weight * whole) / w
+            numbers[response2] += square_of(weight * whole, w)

@@ -21,8 +21,8 @@ from dmft.result.concerns import UNSTABLE_SHARE
 from dmft.running.cost import Cost, estimate, replica_bytes, size_text
 from dmft.running.replica import WHOLE, Setup
 from dmft.running.runner import check
+from dmft.samples.formulas import OVERSHOOT
 from dmft.samples.sampling import Sampling, draw
-from dmft.samples.tangents import OVERSHOOT
 
 FEW_REPLICAS = 4        # with fewer, error bars are themselves poor
 SMALL_M0 = 0.4          # below it labels without a sign need more samples than usual,

@@ -1,6 +1,6 @@
 """The formulas of the effective process for one sample: written here once, compiled into the loops of fields.py, process.py,
-averages.py and clones.py, and translated for those of a GPU (launches.py). What is summed over the past comes as one number. Eqs.
-[dmft-h], [stein], [dmft-T]."""
+averages.py and clones.py, and translated for those of a GPU (launches.py); networks use some of them (dmft/committee/formulas.py).
+What is summed over the past comes as one number. Eqs. [dmft-h], [stein], [dmft-T]."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from numba.extending import register_jitable
 
 from dmft.core.to_cuda import CudaFunctions
 from dmft.samples.lost import leaves
+
+# A sample with eta g' > OVERSHOOT overshoots: its explicit step has |dh_{n+1}/dh_n| > 1 with the sign turned. A sample that keeps
+# doing so is on a chaotic orbit, whose tangent grows exponentially while the average response that it stands for does not.
+OVERSHOOT = 2.0
 
 
 @register_jitable
@@ -41,9 +45,15 @@ def next_step_of(eta, sd, scale, dv):
 
 
 @register_jitable
+def driven(eta, memory, chi, g):
+    """By how much memory, noise and gradient move a field in a step. Eqs. [dmft-h], [c-h]."""
+    return eta * (memory + chi - g)
+
+
+@register_jitable
 def moved_field(a, keep, eta, thermal, h, memory, chi, g, xi):
     """h_{n+1}: the effective process. Eq. [dmft-h]."""
-    return a * (keep * h + eta * (memory + chi - g) + thermal * xi)  # [dmft-h]
+    return a * (keep * h + driven(eta, memory, chi, g) + thermal * xi)  # [dmft-h]
 
 
 @register_jitable
@@ -58,9 +68,49 @@ def tangent_slope(a, keep, eta, gp):
     return a * (keep - eta * gp)
 
 
+@register_jitable
+def overshoots(eta, stiffness):
+    """Whether the step of a sample with so large a g' overshoots, so that its responses are bounded."""
+    return eta * stiffness > OVERSHOOT
+
+
+@register_jitable
+def flushed(x, tiny):
+    """A tangent, or zero where products of two so small ones would be denormal, and slow."""
+    return 0.0 if abs(x) < tiny else x
+
+
+@register_jitable
+def clipped(x, most):
+    """A response within -most .. most; what is no number stays so, so that a march sees it."""
+    return min(max(x, -most), most)
+
+
+@register_jitable
+def most_of_control(eta, stiffness, tangent_max, y_max):
+    """What the response Y of a sample is held to. Eq. [stein]."""
+    return tangent_max if overshoots(eta, stiffness) else y_max
+
+
+@register_jitable
+def share_of(size, most):
+    """What the response of a sample is multiplied by so that sum_J |T_nJ| = size counts as `most` at most: what is missed, the
+    identity puts back. Eq. [ibp]."""
+    return most / size if size > most else 1.0
+
+
+@register_jitable
+def square_of(term, weight):
+    """The square of what a sample adds to an average, with its weight once."""
+    return term * term / weight
+
+
+SHARED = (batch_of, driven, overshoots, flushed, clipped, most_of_control, share_of, square_of)  # with networks
+
+
 def cuda_formulas() -> str:
     """All of them in CUDA C++."""
     functions = CudaFunctions()
-    for function in (raw_field, field_of, batch_of, step_of, next_step_of, leaves, moved_field, moved_control, tangent_slope):
+    for function in (raw_field, field_of, step_of, next_step_of, leaves, *SHARED, moved_field, moved_control, tangent_slope):
         functions.add(function)
     return functions.text

@@ -37,7 +37,7 @@ from dmft.samples.lost import GONE
 from dmft.samples.nesterov import AtWeights
 from dmft.samples.sampling import Draws, Sampling, lines_of
 from dmft.samples.state import Past, SampleState
-from dmft.samples.tangents import OVERSHOOT, Bounds
+from dmft.samples.tangents import Bounds
 
 CUDA_KERNELS = ("fields", "bounds", "overlap_terms", "row_sums", "add_parts", "move", "next_tangents", "merge_columns",
                 "merge_rows")
@@ -135,7 +135,7 @@ class Company:
         self.parts = -(-block // self.part)
         kind = "float" if np.dtype(dtype) == np.float32 else "double"
         numbers = {"STEIN": int(self.stein), "IDENTITY": int(self.identity), "SCALARS": SCALARS, "GROUPS": GROUPS,
-                   "OVERLAP_SCALARS": OVERLAP_SCALARS, "OVERSHOOT": OVERSHOOT, "LOST_STEP": sampling.estimator.lost_step,
+                   "OVERLAP_SCALARS": OVERLAP_SCALARS, "LOST_STEP": sampling.estimator.lost_step,
                    **{name.upper(): value for name, value in Bounds.of(sampling.estimator)._asdict().items()},
                    "GONE": GONE, "NONE": NONE, "LANES": WARP, "FOUR": FOUR, "ACROSS": ACROSS,
                    "MOVERS": MOVERS, "HELD_BYTES": HELD_BYTES, "OWN": own, "AHEAD": tiling.ahead, "ROWS_AHEAD": tiling.rows_ahead}

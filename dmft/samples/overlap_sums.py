@@ -15,6 +15,7 @@ from dmft.equations.random_start import (
     SQUARE,
 )
 from dmft.equations.rows import GROUPS
+from dmft.samples.formulas import square_of
 from dmft.samples.state import Fields, Past, SampleState
 from dmft.samples.tangents import bounded
 
@@ -41,7 +42,7 @@ def _sum_block(first, last, used, state, fields, past, row, identity, most, line
                 total, share = bounded(row[t], used, most)
                 wgp *= share
                 line[K1_RESPONSE] += wgp * total
-                line[K1_RESPONSE2] += wgp * total * (wgp * total) / state.weight[i]
+                line[K1_RESPONSE2] += square_of(wgp * total, state.weight[i])
             for j in range(used):
                 line[responses + j] += wgp * row[t, j]
         if identity:

@@ -45,14 +45,23 @@ from dmft.model.minibatches import own_weight
 from dmft.model.sample_averages import averages
 from dmft.samples.averages import averaged_sums
 from dmft.samples.fields import make_fields
-from dmft.samples.formulas import moved_control, moved_field, raw_field, tangent_slope
+from dmft.samples.formulas import (
+    clipped,
+    flushed,
+    most_of_control,
+    moved_control,
+    moved_field,
+    overshoots,
+    raw_field,
+    square_of,
+    tangent_slope,
+)
 from dmft.samples.lost import GONE
 from dmft.samples.nesterov import AtWeights
 from dmft.samples.overlap_sums import overlap_sums
 from dmft.samples.sampling import Draws, Sampling, lines_of
 from dmft.samples.state import Fields, Learning, Past, Randomness, RowTerms, SampleState, Step, by_name
 from dmft.samples.tangents import (
-    OVERSHOOT,
     Bounds,
     MovingTangents,
     Tangents,
@@ -90,7 +99,7 @@ def _sum_block(first, last, used, state, learning, fields, past, row, terms, lin
                 wild += w
         else:
             label += direct[i] * g
-        if eta * gp > OVERSHOOT:
+        if overshoots(eta, gp):
             unstable += w
         if s[i] < 0.0:
             lost += w
@@ -102,7 +111,7 @@ def _sum_block(first, last, used, state, learning, fields, past, row, terms, lin
                 total, share = bounded(row[t], used, most)
                 wgp *= share
                 sum_response += wgp * total
-                sum_response2 += wgp * total * (wgp * total) / w
+                sum_response2 += square_of(wgp * total, w)
             add_scaled(responses, wgp, row[t], used)
         if identity:
             add_scaled(overlaps, wg, H[i], used)
@@ -149,8 +158,7 @@ def next_field(h, g, chi, xi, H, drive, eta, used):
 def next_control(Y, gp, g_y, Y_past, drive, step, used):
     """Y_{n+1}, the response of h_{n+1} to h0 through the label alone, for the control variate of mu. Eq. [stein]."""
     following = moved_control(drive.a, drive.keep, step.eta, Y, dot(drive.memory, Y_past, used), gp, g_y)
-    most = step.tangent_max if step.eta * gp > OVERSHOOT else step.y_max
-    return min(max(following, -most), most)
+    return clipped(following, most_of_control(step.eta, gp, step.tangent_max, step.y_max))
 
 
 @njit(cache=True, inline="always")
@@ -161,11 +169,10 @@ def next_tangents(T, row, gp, memory, drive, step, first, used, out):
     gather(T, memory, step.offset, step.stop, first, used, out)
     slope = tangent_slope(a, drive.keep, eta, gp)
     for j in range(used):
-        response = slope * row[j] + a * eta * out[j]
-        out[j] = 0.0 if abs(response) < tiny else response
-    if eta * gp > OVERSHOOT:
+        out[j] = flushed(slope * row[j] + a * eta * out[j], tiny)
+    if overshoots(eta, gp):
         for j in range(used):
-            out[j] = min(max(out[j], -most), most)
+            out[j] = clipped(out[j], most)
 
 
 @njit(cache=True, inline="always")
@@ -200,8 +207,7 @@ def _advance_tangents(first, last, step, drive, state, tangents, fields, followi
     used = step.stop[step.slot]  # no slot beyond holds anything yet
     for j in range(used):
         rounded[j] = memory[j]
-        if abs(rounded[j]) < step.tangent_flush:
-            rounded[j] = 0.0
+        rounded[j] = flushed(rounded[j], step.tangent_flush)
     for i in range(first, last):
         gp, t = gp_all[i], line[i]
         if t >= 0:

@@ -16,10 +16,8 @@ from dmft.core.streaming import add_rows
 from dmft.equations.blocks import NONE
 from dmft.equations.recursion import merge_vector
 from dmft.equations.tuning import Estimator
+from dmft.samples.formulas import share_of
 
-# A sample with eta g' > OVERSHOOT overshoots: its explicit step has |dh_{n+1}/dh_n| > 1 with the sign turned. A sample that keeps
-# doing so is on a chaotic orbit, whose tangent grows exponentially while the average response that it stands for does not.
-OVERSHOOT = 2.0
 MEMORY_TILE = 128  # columns of the tangents worked on at a time where several steps are known
 
 
@@ -58,13 +56,12 @@ class MovingTangents(NamedTuple):
 
 @njit(**INNER)
 def bounded(row, used, most):
-    """sum_J T_nJ of a sample, and what its response is multiplied by so that sum_J |T_nJ| counts as `most` at most: what is missed,
-    the identity puts back."""
+    """sum_J T_nJ of a sample, and what its response is multiplied by where sum_J |T_nJ| is beyond `most`. Eq. [ibp]."""
     size = total = 0.0
     for j in range(used):
         size += abs(np.float64(row[j]))
         total += np.float64(row[j])
-    return total, most / size if size > most else 1.0
+    return total, share_of(size, most)
 
 
 @njit(**UNCOUNTED, fastmath={"contract"})

@@ -1,13 +1,5 @@
 // What responds in the samples of a network, after units.cu: their tangents, and the control variate of mu. Eqs. [c-T], [c-stein].
 
-// Whether the step of a sample overshoots, so that its responses are bounded.
-__device__ inline bool overshoots(double eta, double curve, const double *d, const double *bend, long long stride) {
-    double largest = bend[0], norm = 0.0;
-#pragma unroll
-    for (int r = 0; r < UNITS; r++) largest = max(largest, bend[r * stride]), norm += d[r * stride] * d[r * stride];
-    return eta * (curve * norm + largest) > OVERSHOOT;
-}
-
 // Y, (k, p) a sample, from step n to n + 1; blocks of its past are merged, and Y of step n goes into the new slot. As `move`, for one
 // direction. Shared memory: (MOVERS, p, ACROSS) sums, and room (p, ACROSS). Grid (samples / ACROSS, directions). Eq. [c-stein].
 extern "C" __global__ void __launch_bounds__(LANES *MOVERS)
@@ -29,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(LANES *MOVERS)
         if (i >= count) continue;
         double along = told[i] * slope[i];
         for (int q = 0; q < UNITS; q++) along += curve[i] * d[q * stride + i] * Y[q * stride + i];
-        double next = rates->eta * (met(shared, UNITS, r, across) - along * d[place] - bend[place] * Y[place]);
+        double next = pushed_control<double>(rates->eta, met(shared, UNITS, r, across), along, d[place], bend[place], Y[place]);
         for (int q = 0; q < UNITS; q++) next += rates->keep[r][q] * Y[q * stride + i];
         u[item] = next;
         merge_past(Y_past + place, stride * UNITS, merges, merge);
@@ -37,8 +29,8 @@ extern "C" __global__ void __launch_bounds__(LANES *MOVERS)
     }
     __syncthreads();
     rescaled(rates, u, first, count, [&](int r, long long i, double next) {
-        const bool wild = overshoots(rates->eta, curve[i], d + i, bend + i, stride);
-        Y[r * stride + i] = bounded(next, wild ? double(TANGENT_MAX) : double(Y_MAX));
+        const double stiff = stiffness<double>(curve[i], d + i, bend + i, stride);
+        Y[r * stride + i] = clipped<double>(next, most_of_control<double>(rates->eta, stiff, TANGENT_MAX, Y_MAX));
     });
 }
 
@@ -87,16 +79,17 @@ extern "C" __global__ void next_tangents(int carriers, int width, int span, int 
         for (int r = 0; r < UNITS; r++) along += d[r * width + i] * now[r].at[v];
 #pragma unroll
         for (int r = 0; r < UNITS; r++) {
-            u[r] = rates->eta * (sums[r].at[v] - curve[i] * along * d[r * width + i] - bend[r * width + i] * now[r].at[v]);
+            const double response = curved<double>(curve[i] * along, d[r * width + i], bend[r * width + i], now[r].at[v]);
+            u[r] = pushed_tangent<double>(rates->eta, sums[r].at[v], response);
             for (int q = 0; q < UNITS; q++) u[r] += rates->keep[r][q] * now[q].at[v];
         }
-        const bool wild = overshoots(rates->eta, curve[i], d + i, bend + i, width);
+        const bool wild = overshoots<double>(rates->eta, stiffness<double>(curve[i], d + i, bend + i, width));
 #pragma unroll
         for (int r = 0; r < UNITS; r++) {
             double response = 0.0;
             for (int q = 0; q < UNITS; q++) response += rates->A[r][q] * u[q];
-            response = flushed(response);
-            then[r].at[v] = wild ? bounded(response) : response;
+            response = flushed<double>(response, TANGENT_FLUSH);
+            then[r].at[v] = wild ? clipped<double>(response, TANGENT_MAX) : response;
         }
     }
 #pragma unroll
@@ -151,10 +144,11 @@ extern "C" __global__ void merge_rows(int carriers, int width, int span, int slo
         const long long i = carrier[s];
         double along = 0.0;
         for (int r = 0; r < UNITS; r++) along += d[r * width + i] * E[r * apart + s];
+        along *= curve[i];
         for (int r = 0; r < UNITS; r++) {
             double source = 0.0;
             for (int q = 0; q < UNITS; q++)
-                source += rates->A[r][q] * (curve[i] * along * d[q * width + i] + bend[q * width + i] * E[q * apart + s]);
+                source += rates->A[r][q] * curved<double>(along, d[q * width + i], bend[q * width + i], E[q * apart + s]);
             next[(r * slots + slot) * apart + s] = -rates->eta * source;
         }
     }

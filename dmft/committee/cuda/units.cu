@@ -1,9 +1,10 @@
 // Samples of the effective process of a network on a GPU: what dmft/committee/samples.py, tangents.py and control.py do on a CPU,
 // names and equations as there.
 //
-// dmft/committee/gpu.py puts before this file: philox.cuh and lanes.cuh, the mini-batch laws, the functions of the loss and of the
-// activation, translated from Python, dmft/samples/cuda/common.cuh, the type `stored` of tangents and of the past, where sums stand in
-// a line (AT_GP .. AT_WILD, NUMBERS, of rows.SumPlaces), OVERSHOOT, NONE, UNUSED and the bounds of tangents of the Python sources, and
+// dmft/committee/gpu.py puts before this file: philox.cuh and lanes.cuh, the mini-batch laws, the functions of the loss, of the
+// activation and of formulas.py, translated from Python, dmft/samples/cuda/common.cuh, the type `stored` of tangents and of the past,
+// where sums stand in a line (AT_GP .. AT_WILD, NUMBERS, of rows.SumPlaces), NONE, UNUSED and the bounds of tangents of the Python
+// sources, and
 //   UNITS, DIRECTIONS  p and k
 //   KINKED             1: the activation has no second derivative
 //   STEIN, IDENTITY    whether these estimators are used
@@ -72,14 +73,13 @@ extern "C" __global__ void __launch_bounds__(PART)
 #pragma unroll
         for (int r = 0; r < UNITS; r++) {
             own_h[r] = h[r * width + i];
-            double field = own_h[r] + present->beta[r];
-            for (int t = 0; t < DIRECTIONS; t++) field += present->m[r][t] * own_kappa[t];
+            const double field = unit_field<double>(own_h[r], present->beta[r], present->m[r], own_kappa);
             push[r] = activation_s<double>(field);
             f += present->a[r] * push[r];
             own_d[r] = present->a[r] * activation_ds<double>(field);
             own_bend[r] = KINKED ? 0.0 : present->a[r] * activation_d2s<double>(field);
         }
-        const double batch = present->scale * s[i], c = batch * loss_dv<double>(f, y[i]);
+        const double batch = batch_of<double>(present->scale, s[i], 1.0), c = batch * loss_dv<double>(f, y[i]);
         loss = loss_v<double>(f, y[i]);
         bent = KINKED ? 0.0 : batch * loss_d2v<double>(f, y[i]);
         taught = batch * loss_dv_dy<double>(f, y[i]);
@@ -119,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(PART)
                 largest = max(largest, fabs(response));
             }
             for (int r = 0; r < UNITS; r++)
-                labels[r * DIRECTIONS + t] = w * (along * own_d[r] + own_bend[r] * Y[(t * UNITS + r) * width + i]);
+                labels[r * DIRECTIONS + t] = w * curved<double>(along, own_d[r], own_bend[r], Y[(t * UNITS + r) * width + i]);
         }
     lane_sums(labels, to(AT_LABEL)); // [c-stein]
     double single[2 * UNITS];
@@ -216,16 +216,16 @@ extern "C" __global__ void bounds(int carriers, int width, int span, int slots, 
             sum[other % UNITS] += shared[(warps + other) * ACROSS + across];
         }
         absolute /= UNITS;
-        const double w = weight[i] * (IDENTITY && absolute > TANGENT_SUM_MAX ? TANGENT_SUM_MAX / absolute : 1.0);
+        const double w = weight[i] * (IDENTITY ? share_of<double>(absolute, TANGENT_SUM_MAX) : 1.0);
         for (int r = 0; r < UNITS; r++) along += d[r * width + i] * sum[r];
         for (int r = 0; r < UNITS; r++) {
             const double own_d = d[r * width + i], lever = w * curve[i] * own_d, stiff = w * bend[r * width + i];
             levers[(long long)r * span + t] = own_d, levers[(UNITS + (long long)r) * span + t] = lever;
             levers[(2 * UNITS + (long long)r) * span + t] = stiff;
             for (int q = 0; q < UNITS; q++) {
-                const double response = (lever * along + stiff * sum[r]) * E[q * span + t];
+                const double response = curved<double>(along, lever, stiff, sum[r]) * E[q * span + t];
                 ends[(r * UNITS + q) * (long long)span + t] = response;
-                square += response * response / weight[i];
+                square += square_of<double>(response, weight[i]);
             }
         }
         ends[UNITS * UNITS * (long long)span + t] = square;
@@ -254,7 +254,8 @@ extern "C" __global__ void response_sums(int span, int parts, int columns, int s
                 for (int r = 0; r < UNITS; r++) x[r] = row[(r * slots + slot) * apart + t], along += levers[r * apart + t] * x[r];
 #pragma unroll
                 for (int r = 0; r < UNITS; r++) {
-                    const double response = levers[(UNITS + r) * apart + t] * along + levers[(2 * UNITS + r) * apart + t] * x[r];
+                    const double lever = levers[(UNITS + r) * apart + t], stiff = levers[(2 * UNITS + r) * apart + t];
+                    const double response = curved<double>(along, lever, stiff, x[r]);
 #pragma unroll
                     for (int q = 0; q < UNITS; q++) sums[r * UNITS + q] += response * E[q * apart + t];
                 }
@@ -329,7 +330,7 @@ extern "C" __global__ void __launch_bounds__(LANES *MOVERS)
         if (i >= count) continue;
         normal2(noise_key, noise_name[i], number, z[item], heat[item]);
         z[item] = number < normals ? z_first[i * normals + number] : sign[i] * z[item];
-        heat[item] *= sign[i] * rates->thermal;
+        heat[item] *= sign[i];
     }
     __syncthreads();
     for (int item = threadIdx.x; item < UNITS * ACROSS; item += blockDim.x) {
@@ -338,7 +339,8 @@ extern "C" __global__ void __launch_bounds__(LANES *MOVERS)
         if (i >= count) continue;
         double chi = met(shared, 2 * UNITS, r, across);
         for (int q = 0; q <= r; q++) chi += rates->chi_root[r][q] * z[q * ACROSS + across]; // [c-chi]
-        double next = rates->eta * (met(shared, 2 * UNITS, UNITS + r, across) + chi - g[place]) + heat[item]; // [c-h]
+        const double memory = met(shared, 2 * UNITS, UNITS + r, across);
+        double next = pushed_field<double>(rates->eta, memory, chi, g[place], rates->thermal, heat[item]); // [c-h]
         for (int q = 0; q < UNITS; q++) next += rates->keep[r][q] * h[q * stride + i];
         u[item] = next;
         merge_past(H + place, stride * UNITS, merges, merge);

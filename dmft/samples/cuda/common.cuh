@@ -1,7 +1,7 @@
 // What the kernels of samples on a GPU share, those of one unit (march.cu) and of a network (dmft/committee/cuda/units.cu): where a
 // step goes, parts of blocks of samples, and what is done to the past of one sample.
 //
-// Put before this file: OWN, ACROSS (a part of a block of samples has OWN x ACROSS of them), TANGENT_FLUSH, TANGENT_MAX and NONE.
+// Put before this file: OWN, ACROSS (a part of a block of samples has OWN x ACROSS of them) and NONE.
 
 #define PART (OWN * ACROSS) // samples of a part of a block, which are summed up together
 
@@ -45,9 +45,6 @@ extern "C" __global__ void add_parts(const int *on, int parts, int columns, cons
         out[(long long)blockIdx.x * columns + c] = sum;
     }
 }
-
-template <typename real> __device__ inline real flushed(real x) { return fabs((double)x) < TANGENT_FLUSH ? real(0) : x; }
-template <typename real> __device__ inline real bounded(real x, real most = TANGENT_MAX) { return min(max(x, -most), most); }
 
 // Merge blocks in the past of one sample, whose slots are `stride` apart. Slots that hold nothing any more keep what they had, here
 // and in the rows of the tangents: nobody reads them before they are filled again.

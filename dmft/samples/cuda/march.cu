@@ -3,7 +3,7 @@
 // dmft/samples/launches.py puts before this file: philox.cuh, the mini-batch laws, the functions of the loss and those of
 // formulas.py, translated from Python, observables and their number AVERAGES where there are any, the type `stored` of tangents and of
 // the past (dmft/samples/state.py), the columns GP .. CARRIED and CURVATURE .. NOISE of sums over samples, the constants SCALARS, GROUPS,
-// OVERLAP_SCALARS, OVERSHOOT, LOST_STEP, the bounds of tangents.py, GONE, NONE of the Python
+// OVERLAP_SCALARS, LOST_STEP, the bounds of tangents.py, GONE, NONE of the Python
 // sources, LANES, FOUR, ACROSS, MOVERS and HELD_BYTES of its own, STEIN and IDENTITY (whether these estimators are used), and OWN,
 // AHEAD and ROWS_AHEAD: how much a thread loads before it uses it. Loads are not
 // bound to conditions, so that they can be under way together. Every sum has a fixed order, so that a run repeats to the last bit
@@ -98,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(PART)
         terms[GG] = w * slope * slope;
         terms[LABEL] = STEIN ? w * curvature * Y[i] + w * mixed : direct[i] * slope;
         terms[WILD] = STEIN && fabs(Y[i]) > Y_OUTLIER ? w : 0.0;
-        terms[UNSTABLE] = eta * curvature > OVERSHOOT ? w : 0.0;
+        terms[UNSTABLE] = overshoots<double>(eta, curvature) ? w : 0.0;
         terms[WRONG] = loss_is_wrong<double>(field, y[i]) ? w : 0.0;
         terms[PUSH] = w * slope / sd[i];
         terms[LOST] = s[i] < 0.0 ? w : 0.0;
@@ -154,9 +154,9 @@ extern "C" __global__ void bounds(const int *on, int carriers, int width, int sp
             total += shared[(warps + w) * ACROSS + across];
         }
         const long long i = carrier[t];
-        bound[t] = weight[i] * gp[i] * (IDENTITY && response > TANGENT_SUM_MAX ? TANGENT_SUM_MAX / response : 1.0);
+        bound[t] = weight[i] * gp[i] * (IDENTITY ? share_of<double>(response, TANGENT_SUM_MAX) : 1.0);
         ends[t] = IDENTITY ? bound[t] * total : 0.0;
-        ends[span + t] = IDENTITY ? bound[t] * total * (bound[t] * total) / weight[i] : 0.0;
+        ends[span + t] = IDENTITY ? square_of<double>(bound[t] * total, weight[i]) : 0.0;
     }
 }
 
@@ -180,7 +180,7 @@ extern "C" __global__ void __launch_bounds__(PART)
         if (t >= 0) {
             teacher_bound[t] = k2 * bound[t];
             teacher_ends[t] = k2 * ends[t];
-            teacher_ends[span + t] = teacher_ends[t] * teacher_ends[t] / weight[i];
+            teacher_ends[span + t] = square_of<double>(teacher_ends[t], weight[i]);
         }
         terms[CURVATURE] = w * gp[i];
         terms[SQUARE] = w * g[i] * g[i];
@@ -336,7 +336,7 @@ extern "C" __global__ void move(const int *on, int count, int width, int slots, 
         merge_past(Y_past + there, stride, merges, merge);
         Y_past[slot * stride + there] = Y[i];
         const double response = moved_control<double>(a, keep, eta, Y[i], total(2), gp[i], g_y[i]);
-        Y[i] = bounded(response, eta * gp[i] > OVERSHOOT ? double(TANGENT_MAX) : double(Y_MAX));
+        Y[i] = clipped<double>(response, most_of_control<double>(eta, gp[i], TANGENT_MAX, Y_MAX));
     }
     const double weight = s[i];
     if (weight < 0.0) return;
@@ -370,7 +370,7 @@ extern "C" __global__ void next_tangents(const int *on, int carriers, int width,
     if (rows <= 0) return; // other slots respond to nothing
     for (int k = threadIdx.x; k < rows + ROWS_AHEAD; k += blockDim.x) {
         const long long slot = order[source + min(k, rows - 1)];
-        pulls[k] = {offset[slot], k < rows ? flushed((stored)memory[slot]) : stored(0)};
+        pulls[k] = {offset[slot], k < rows ? (stored)flushed<double>((stored)memory[slot], TANGENT_FLUSH) : stored(0)};
     }
     __syncthreads();
 
@@ -395,8 +395,8 @@ extern "C" __global__ void next_tangents(const int *on, int carriers, int width,
         if (t + v >= carriers) continue;
         const double curvature = gp[carrier[t + v]];
         const stored slope = tangent_slope<double>(a, rates->keep, eta, curvature), strength = a * eta;
-        const stored response = flushed((stored)(slope * now.at[v] + strength * sum.at[v]));
-        then.at[v] = eta * curvature > OVERSHOOT ? bounded(response) : response;
+        const stored response = flushed<double>((stored)(slope * now.at[v] + strength * sum.at[v]), TANGENT_FLUSH);
+        then.at[v] = overshoots<double>(eta, curvature) ? clipped<stored>(response, TANGENT_MAX) : response;
     }
     *(Four<stored> *)(next + j * stride + t) = then;
 }

@@ -9,16 +9,19 @@ import numpy as np
 import pytest
 
 import dmft
+from dmft.committee.formulas import stiffness
 from dmft.committee.gpu import UnitTiling
 from dmft.committee.march import CommitteeMarch
 from dmft.core.errors import RunError
 from dmft.core.parallel import Comm
 from dmft.core.tree import flatten
 from dmft.model.activations import register_activation
+from dmft.samples.formulas import overshoots
 from dmft.samples.sampling import Sampling
 from tests.emulate import COMPILER, HostGpu
 from tests.marks import slow
 from tests.network_cases import PAIR, SPHERES, UNEQUAL, made, network_run
+from tests.spoilt import spoilt_step
 
 pytestmark = pytest.mark.gpu
 
@@ -74,6 +77,20 @@ def test_blocks_in_several_parts(card, dtype, close):
     want, got = (solved(gpu, run, samples=1100, dtype=dtype) for gpu in (None, card))
     assert got.blocks.total > 1 and (not isinstance(card, HostGpu) or got.samples.parts > 1)
     assert_same(want, got, close)
+
+
+def test_what_is_no_number_is_not_bounded(card):
+    """As for one unit; what a unit responds with goes on to all."""
+    run = network_run(SPHERES, kind="gd", label="tanh", learning_rate=3.0, t_max=9.0)
+    want, got = (made(run, 40, parts=(*BOTH, "stein"), tangents=1.0, gpu=gpu) for gpu in (None, card))
+    for march in (want, got):
+        march.step()
+    found, on_card = map(spoilt_step, (want, got))
+    fields = want.samples.fields
+    assert any(overshoots(3.0, stiffness(*of, 2, 1)) for of in zip(fields.curve[::2], fields.d[::2], fields.bend[::2], strict=True))
+    for name, lost in found.items():
+        assert lost.reshape(len(lost), -1)[::2, 0].all() and not lost[1::2].any()
+        np.testing.assert_array_equal(on_card[name], lost, err_msg=name)
 
 
 class Rank:

@@ -15,6 +15,7 @@ from dmft.equations.kernels import Wanted
 from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.model.experiment import Experiment, theory_experiment
 from dmft.model.runfile import parse_run
+from dmft.samples.formulas import overshoots
 from dmft.samples.launches import TILING, Tiling
 from dmft.samples.sampling import PARTS, Sampling, draw
 from dmft.solvers import march as marching
@@ -22,6 +23,7 @@ from dmft.solvers.march import March
 from tests import own_physics  # noqa: F401
 from tests.emulate import COMPILER, HostGpu
 from tests.marks import slow, with_slow
+from tests.spoilt import spoilt_step
 
 pytestmark = pytest.mark.gpu
 
@@ -162,6 +164,19 @@ def test_overshooting_samples_are_bounded_alike(card):
     assert want.curves["unstable"][:5].max() > 0.01 and np.isfinite(want.curves["m"][:8]).all()
     np.testing.assert_allclose(got.curves["m"], want.curves["m"], rtol=1e-7)
     assert got.diverged == want.diverged
+
+
+def test_what_is_no_number_is_not_bounded(card):
+    """A bound would make a number of it, and nobody would see that something is wrong."""
+    p = replace(problem("persistent", 26), eta_n=np.full(26, 0.15))
+    want, got = (march_of(p, None, np.float64, gpu) for gpu in (None, card))
+    for march in (want, got):
+        march.step()
+    found, on_card = map(spoilt_step, (want, got))
+    assert overshoots(0.15, want.samples.fields.gp[::2]).any()
+    for name, lost in found.items():
+        assert lost.reshape(len(lost), -1)[::2, 0].all() and not lost[1::2].any()
+        np.testing.assert_array_equal(on_card[name], lost, err_msg=name)
 
 
 def test_samples_without_tangents(card):

@@ -8,9 +8,9 @@ from dmft.equations.history import History
 from dmft.equations.tuning import ESTIMATOR
 from dmft.equations.weights import Drive
 from dmft.model.experiment import Experiment
+from dmft.samples.formulas import OVERSHOOT
 from dmft.samples.process import Samples
 from dmft.samples.sampling import Draws, Sampling
-from dmft.samples.tangents import OVERSHOOT
 from tests.solver_cases import make_run
 
 STEPS, ETA = 60, 0.04
