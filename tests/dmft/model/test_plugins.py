@@ -14,7 +14,7 @@ from dmft.core.command import load_plugin
 from dmft.core.errors import RunError
 from dmft.model import registry
 from dmft.model.experiment import Experiment, theory_experiment
-from dmft.model.minibatches import Persistent
+from dmft.model.minibatches import Bernoulli, Epochs, MiniBatch, Persistent, Poisson
 from dmft.model.runfile import parse_run
 from dmft.statics.limit_averages import averages
 from sgd_sim.cpu.trajectory import InstanceTrajectory
@@ -117,6 +117,38 @@ def test_mini_batches():
 
     with pytest.raises(RunError, match=r"law\(0.5\) has p_on = 0.1, p_off = 0.3"):
         make(kind="sgd", minibatch="drifting", **small)
+
+
+def test_mini_batches_of_fixed_size():
+    """A class of its own name draws as the package's does; twin: independent rows."""
+    class Handful(dmft.Drawing, name="handful"):
+        def law(self, fraction):
+            return Bernoulli(fraction, fixed_size=True)
+
+    small = {"kind": "sgd", "batch_fraction": 0.5, "t_max": 1.0, "dimension": 30, "instances": 2}
+    names = ("handful", "without_replacement", "bernoulli")
+    own, same, twin = (sgd_sim.simulate(make(minibatch=name, **small)).m for name in names)
+    np.testing.assert_array_equal(own, same)
+    assert np.abs(own - twin)[:, 1:].min() > 1e-6
+
+
+class OwnLaw(MiniBatch):
+    """A law that no loop is compiled for."""
+
+
+@pytest.mark.parametrize(("law", "fraction", "said"), [
+    (OwnLaw, 0.5, r"law\(0.5\) must be one of FullBatch, .* loops draw these alone"),
+    (lambda fraction: Bernoulli(0.3), 0.5, "with that fraction"),
+    (Epochs, 0.3, r"law\(0.3\) needs 1/l to be a whole number"),
+    (lambda fraction: Bernoulli(fraction) if fraction < 0.4 else Poisson(fraction), [[0.0, 0.25], [1.0, 0.5]], "of one kind"),
+])
+def test_mini_batches_that_are_refused(law, fraction, said):
+    class Refused(dmft.Drawing, name="refused"):
+        def law(self, fraction):
+            return law(fraction)
+
+    with pytest.raises(RunError, match=f'minibatch = "refused": .*{said}'):
+        make(kind="sgd", minibatch="refused", batch_fraction=fraction)
 
 
 def test_the_table_of_a_run_file():
