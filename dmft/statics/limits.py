@@ -59,6 +59,8 @@ def fixed_point(run: Run) -> ConvexLimit:
     if not data.sampled:
         raise RunError(f'[problem] data = "{data.name}": the limit is that of a convex loss of samples; docs/closed-models.md says '
                        "where descent ends here")
+    if not (data.taught or data.clustered):
+        raise RunError(f'[problem] data = "{data.name}": where descent ends is known for a teacher and for clusters alone')
     if not data.loss.convex:
         raise RunError(f'[problem] loss = "{data.loss.name}": not convex, so gradient descent has no end that could be computed '
                        "beforehand; linear, logistic, smooth_hinge and losses registered with convex=True have")

@@ -16,7 +16,9 @@ from dmft.model import registry
 from dmft.model.experiment import Experiment, theory_experiment
 from dmft.model.minibatches import Bernoulli, Epochs, MiniBatch, Persistent, Poisson
 from dmft.model.runfile import parse_run
+from dmft.statics.bayes import known_bayes
 from dmft.statics.limit_averages import averages
+from dmft.statics.limits import known_limits
 from sgd_sim.cpu.trajectory import InstanceTrajectory
 from sgd_sim.states import empty_states
 from tests.dmft.equations.test_reference import PLAIN, SAMPLES, assert_same
@@ -297,6 +299,34 @@ def test_errors_and_limits_of_a_channel():
     np.testing.assert_allclose(both[0][:6], both[1][:6], rtol=1e-10, atol=1e-12)
     with pytest.raises(RunError, match='labels = "cubic": Bayes-optimal learning is not built in'):
         dmft.bayes(make(labels=CUBIC))
+
+
+def test_a_channel_can_tell_what_the_statics_ask():
+    """y = 2 h0 + noise is the package's field with a quarter of the noise. Twin: the field with the same noise."""
+    class Doubled(dmft.Channel, name="doubled"):
+        def label(self, h0, zeta):
+            return 2.0 * h0 + zeta
+
+        def information(self, label_noise, flip):
+            return lambda q: 1.0 / (1.0 - q + label_noise / 4.0)
+
+        def least_errors(self, q, label_noise, flip):
+            return {"mse": 4.0 * (1.0 - q) + label_noise}
+
+    own, field, twin = (dmft.bayes(make(**settings)) for settings in (
+        {"labels": "doubled", "label_noise": 0.8}, {"label_noise": 0.2}, {"label_noise": 0.8}))
+    assert own.overlap == pytest.approx(field.overlap, rel=1e-12) and own.errors["mse"] == pytest.approx(4.0 * field.errors["mse"])
+    assert abs(own.overlap - twin.overlap) > 0.1
+
+
+def test_statics_of_a_law_of_the_data():
+    """Neither the end of descent nor the Bayes optimum is known for it, and pictures that would draw them do without."""
+    run = make(data={"kind": "two_scales", "wide": 1.6}, constraint=dmft.Ridge(0.2))
+    with pytest.raises(RunError, match='data = "two_scales": where descent ends is known for a teacher'):
+        dmft.fixed_point(run)
+    with pytest.raises(RunError, match='data = "two_scales": Bayes-optimal learning is built in for a teacher'):
+        dmft.bayes(run)
+    assert known_limits(run) == known_bayes(run) == {}
 
 
 # --- a constraint --------------------------------------------------------------------------------------------------------
