@@ -18,7 +18,7 @@ from dmft.model.minibatches import (
     Poisson,
     whole_epochs,
 )
-from dmft.model.registry import Named, Physics, Refusal, make, named
+from dmft.model.registry import Named, Physics, References, Refusal, make, named
 from dmft.model.schedules import Setting
 
 
@@ -89,6 +89,8 @@ class Cyclic(Reshuffled, name="cyclic"):
 class Kind(Physics, key="kind", section="algorithm"):
     """A kind of algorithm."""
 
+    draws: ClassVar[bool] = False  # whether steps see mini-batches
+
     @property
     def drawing(self) -> Drawing | None:
         """How mini-batches are drawn, where the run file can name it."""
@@ -106,6 +108,7 @@ class GradientDescent(Kind, name="gd"):
 class SGD(Kind, name="sgd"):
     """A mini-batch that is drawn for every step."""
 
+    draws: ClassVar[bool] = True
     batch_fraction: Setting = option(SCHEDULED["batch_fraction"], doc="share of samples in a mini-batch")
     minibatch: Named = named("minibatch", default="bernoulli", doc="how sgd draws its mini-batch")
 
@@ -120,6 +123,8 @@ class SGD(Kind, name="sgd"):
 class PersistentSGD(Kind, name="persistent_sgd"):
     """A mini-batch that samples enter and leave at given rates. Eq. 7."""
 
+    draws: ClassVar[bool] = True
+    references: ClassVar[References] = (("mignacco2021stochasticity", "persistent SGD"),)
     batch_fraction: Setting = option(SCHEDULED["batch_fraction"], doc="share of samples in a mini-batch")
     persistence: Setting = option(SCHEDULED["persistence"], doc="time tau that a sample stays out of the batch, on average")
     batch_change: str = option(choice("jump", "relax"), default="jump",

@@ -15,8 +15,9 @@ from numba import njit
 
 from dmft.core.compiled import compiled_scalar
 from dmft.core.errors import UserError
+from dmft.model.channels import Channel
 from dmft.model.loss import LABELS, Loss, Scalar
-from dmft.model.registry import Physics, Refusal, find, name_of
+from dmft.model.registry import Named, Physics, Refusal, find, make, name_of
 
 
 class LossFamily(Physics, key="loss"):
@@ -31,13 +32,13 @@ class LossFamily(Physics, key="loss"):
         raise NotImplementedError(f"{type(self).__name__} has no functions(self) that returns v, dv and d2v")
 
     def make(self, labels: str = "") -> Loss:
-        """The loss, where the run file gives these labels."""
+        """The loss, where the run file gives labels that resemble these (`like`)."""
         return _made(self)
 
     def supports(self, use) -> Refusal:
         """The labels must be what the loss was made for; the theory needs its curvature."""
         said = name_of(use.problem.labels)
-        loss, labels = self.make(said), use.channel.like
+        loss, labels = self.make(like(use.problem.labels)), use.channel.like
         if use.by == "theory":
             return "" if use.data.smooth(loss) else (
                 "its derivative dv jumps as f grows (a perceptron or hinge?), and the theory would miss the delta function in its "
@@ -57,6 +58,11 @@ class LossFamily(Physics, key="loss"):
             return (f"made for labels {loss.labels}, but this run has {use.channel.name or 'y = h0'} by its first loss; say with "
                     "[problem] labels which are meant")
         return ""
+
+
+def like(labels: Named) -> str:
+    """Which of LABELS the labels that a run file names resemble; "" where it names none."""
+    return make(Channel, labels).like if find("labels", labels) else str(name_of(labels))
 
 
 @lru_cache
@@ -82,7 +88,8 @@ def checked_loss(who: str, name: str, v: Scalar, dv: Scalar, d2v: Scalar, dv_dy:
     if labels == "abs" and not even_in_label(v):
         raise UserError(f'{who}: labels="abs", but v is not even in y, which may carry the sign of h0: take '
                         'abs(y) for y, or labels="field"')
-    if convex and any(d2v(f, label) < 0 for f, y in POINTS for label in ((1.0, -1.0) if labels == "sign" else (y,))):
+    signs = bool(labels) and make(Channel, labels).classifies
+    if convex and any(d2v(f, label) < 0 for f, y in POINTS for label in ((1.0, -1.0) if signs else (y,))):
         raise UserError(f"{who}: convex=True, but d2v is negative somewhere")
     return Loss(name, v, dv, d2v, mixed, None, cuda, labels, convex=convex, kinks=None, smooth=None)
 

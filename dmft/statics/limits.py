@@ -71,8 +71,9 @@ def fixed_point(run: Run) -> ConvexLimit:
         raise RunError("[algorithm] phase: the limit is known for one loss; leave out what changes it")
     if np.any(experiment.ridge_n != experiment.ridge_n[0]):
         raise RunError("[problem] ridge: it changes in time, and the limit is known for one ridge; give a number")
-    if run.algorithm.kind != "gd" or np.any(experiment.temperature > 0):
-        key = f'kind = "{run.algorithm.kind}"' if run.algorithm.kind != "gd" else "temperature > 0"
+    draws = run.algorithm.make_kind().draws
+    if draws or np.any(experiment.temperature > 0):
+        key = f'kind = "{run.algorithm.kind}"' if draws else "temperature > 0"
         raise RunError(f'[algorithm] {key}: mini-batches and heat keep the weights moving; the limit is that of kind = "gd" at '
                        "temperature 0")
     return _solve(experiment)

@@ -11,10 +11,13 @@ import pytest
 import dmft
 import sgd_sim
 from dmft.core.command import load_plugin
-from dmft.core.errors import RunError
+from dmft.core.errors import RunError, UserError
+from dmft.core.references import citation
 from dmft.model import registry
 from dmft.model.experiment import Experiment, theory_experiment
+from dmft.model.losses import PHASE_OF_SQUARES
 from dmft.model.minibatches import Bernoulli, Epochs, MiniBatch, Persistent, Poisson
+from dmft.model.references import references_of
 from dmft.model.runfile import parse_run
 from dmft.statics.bayes import known_bayes
 from dmft.statics.limit_averages import averages
@@ -75,6 +78,18 @@ def test_a_start():
 
     elsewhere = warm.replace({"start": "elsewhere"})
     assert dmft.solve(elsewhere).m[0] == 0.0 and np.allclose(sgd_sim.simulate(elsewhere).m[:, 0], 1.0)
+
+
+def test_a_start_where_others_are_asked_for_m0():
+    """A closed model, and the scatter of the start, ask for the overlap; a start without one is refused."""
+    angle = {"kind": "angle", "degrees": 60.0}
+    closed = dmft.Experiment(data="p_spin", powers=[[3, 1.0]], signal=[[2, 0.5]], m0=0.5, kind="gd", learning_rate=0.05, t_max=0.5)
+    np.testing.assert_allclose(dmft.solve(closed.replace({"start": angle})).m, dmft.solve(closed).m, atol=1e-14)
+    warm = make(m0=0.5, t_max=0.3, samples=64, replicas=2)
+    own, law = (dmft.start_law(run, quiet=True) for run in (warm.replace({"start": angle}), warm))
+    np.testing.assert_allclose([own.m, own.slope], [law.m, law.slope], atol=1e-9)
+    with pytest.raises(UserError, match='start = "random": the scatter'):
+        dmft.start_law(warm.replace(start="random", loss="phase_retrieval"))
 
 
 @pytest.mark.statistical
@@ -151,6 +166,22 @@ def test_mini_batches_that_are_refused(law, fraction, said):
 
     with pytest.raises(RunError, match=f'minibatch = "refused": .*{said}'):
         make(kind="sgd", minibatch="refused", batch_fraction=fraction)
+
+
+def test_a_plugin_is_named_and_cited():
+    """A title names its constraint, and `dmft cite` has the papers that its classes name, one of them of their own."""
+    entry = "@article{me2026,\n  title = {Shells}\n}"
+
+    class Shell(dmft.LinearUpdate, name="shell"):
+        references = (("mignacco2021stochasticity", "rules"), (entry, "the rule of a shell"))
+
+        def coefficients(self, n, beta):
+            return 1.0, 0.0, 0.0
+
+    run = make(constraint=BALL, update="shell")
+    assert run.summary.endswith(", ball") and make(constraint=dmft.Ridge(0.5)).summary.endswith(", ridge 0.5")
+    assert references_of(run) == [("mignacco2021stochasticity", "the theory, and rules"), (entry, "the rule of a shell")]
+    assert entry in citation(references_of(run))
 
 
 def test_the_table_of_a_run_file():
@@ -275,6 +306,29 @@ def test_labels_of_the_simulator():
     np.testing.assert_allclose(landscape.h0, fields + CUBIC["strength"] * (fields**3 - 3 * fields), atol=1e-9)
     result = sgd_sim.simulate(run.replace(t_max=0.3), quiet=True)
     assert np.isfinite(result.m).all() and np.isfinite(result.mse_fresh).all()
+
+
+def test_losses_ask_what_labels_resemble():
+    """Labels like squares have the loss of squares, whatever their name; a convex loss of signs is looked at where signs are."""
+    class Squares(dmft.Channel, name="own_squares"):
+        like = "square"
+
+        def label(self, h0, zeta):
+            return h0**2 + zeta
+
+    class Halves(dmft.Channel, name="own_signs"):
+        classifies, like, control = True, "sign", "none"
+
+        def label(self, h0, zeta):
+            return np.where(h0 + zeta > 0, 1.0, -1.0)
+
+    assert Experiment.from_run(make(labels="own_squares", loss="phase_retrieval")).losses == (PHASE_OF_SQUARES,)
+    # convex where y = +-1 alone
+    functions = (lambda f, y: 0.5 * y * y * f * f - 0.25 * (y * y - 1) * f * f * 40, lambda f, y: y * y * f - 20 * (y * y - 1) * f,
+                 lambda f, y: y * y - 20 * (y * y - 1) + 0 * f)
+    dmft.register_loss("of_signs", *functions, labels="own_signs", convex=True)
+    with pytest.raises(UserError, match="d2v is negative somewhere"):
+        dmft.register_loss("of_numbers", *functions, labels="own_squares", convex=True)
 
 
 @pytest.mark.statistical
