@@ -12,12 +12,12 @@ import numpy as np
 from scipy.special import ndtr
 
 Information = Callable[[float], float]  # q -> qh(q)/alpha
-REACH, PANEL, NODES = 10.0, 1.0, 10  # of a quadrature over a standard normal: range, width and nodes of its panels
+FIELD_REACH, FIELD_PANEL, FIELD_NODES = 10.0, 1.0, 10  # quadrature over a standard normal: range, width and nodes of panels
 
 
-def standard_normal(panel: float = PANEL, count: int = NODES) -> tuple[np.ndarray, np.ndarray]:
+def standard_normal(panel: float = FIELD_PANEL, count: int = FIELD_NODES) -> tuple[np.ndarray, np.ndarray]:
     """Nodes and weights of a standard normal, in panels with an end at 0."""
-    ends = np.arange(-REACH, REACH + panel / 2, panel)
+    ends = np.arange(-FIELD_REACH, FIELD_REACH + panel / 2, panel)
     nodes, weights = np.polynomial.legendre.leggauss(count)
     x = (ends[:-1, None] + 0.5 * panel * (nodes + 1.0)).ravel()
     return x, np.tile(0.5 * panel * weights, len(ends) - 1) * np.exp(-0.5 * x**2) / np.sqrt(2.0 * np.pi)
