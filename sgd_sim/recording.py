@@ -73,8 +73,6 @@ def recorded_curves(run: Run) -> tuple[str, ...]:
     """Names of those rows that are defined for the data model of a run."""
     data = data_of(run.problem)
     known = {curve.name for curve in defined(data, make_start(run.problem).random)} | {*observables_of(run)}
-    if not data.plain and not data.channel.built_in:
-        known.discard("mse_fresh")     # the loops do not know what is predicted from a field
     return tuple(name for name in recorded_rows(run) if name in known)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dmft.core.schema import number, option
+from dmft.model.channels import Channel
 from dmft.model.constraints import Constraint
 from dmft.model.updates import LinearUpdate
 
@@ -27,3 +28,13 @@ class Radius(Constraint, name="radius"):
 
     def scale(self, q: float) -> float:
         return self.radius / np.sqrt(q) if q > 0 else np.nan
+
+
+class Bent(Channel, name="bent"):
+    """h0 and its square, predicted by a straight line that is not the student's field."""
+
+    def label(self, h0, zeta):
+        return h0 + 0.3 * (h0**2 - 1.0) + zeta
+
+    def predict(self, f):
+        return 0.7 * f + 0.2

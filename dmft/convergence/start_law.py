@@ -55,17 +55,18 @@ def start_law(run: Run, step: float = START_STEP, quiet: bool = False) -> StartL
     if run.has_network:
         raise UserError("[network]: the scatter of m(0) is known for a single unit alone")
     start = make_start(run.problem)
-    if not isinstance(start, Warm):
-        raise UserError(f'[problem] start = "{run.problem.start}": the scatter of m(0) is known for start = "warm" alone; '
+    if start.random or start.spectral:
+        raise UserError(f'[problem] start = "{start.name}": the scatter of m(0) is known for start = "warm" alone; '
                         "dmft escape is made for random ones")
-    if not make_constraint(run.problem).fixes_norm:
-        raise UserError(f'[problem] constraint = "{run.problem.constraint}": the scatter of m(0) is known for the sphere alone; '
+    constraint, m0 = make_constraint(run.problem), start.overlap
+    if not constraint.fixes_norm:
+        raise UserError(f'[problem] constraint = "{constraint.name}": the scatter of m(0) is known for the sphere alone; '
                         "take another constraint")
-    if not 0.0 < step < 1.0 - abs(start.m0):
-        raise RunError(f"step = {step:g}: m0 +- step must lie between -1 and 1; take one below {1.0 - abs(start.m0):g}")
-    low, middle, high = (solve(run.replace(m0=start.m0 + k * step, target_error=0.0), quiet=quiet) for k in (-1, 0, 1))
+    if not 0.0 < step < 1.0 - abs(m0):
+        raise RunError(f"step = {step:g}: m0 +- step must lie between -1 and 1; take one below {1.0 - abs(m0):g}")
+    low, middle, high = (solve(run.replace(start=Warm(m0 + k * step), target_error=0.0), quiet=quiet) for k in (-1, 0, 1))
     good = low.averaged & middle.averaged & high.averaged
     m = [theory.replicas["m"][good] for theory in (low, middle, high)]
     slope = mean_and_error((m[2] - m[0]) / (2.0 * step))
     curvature = mean_and_error((m[2] - 2.0 * m[1] + m[0]) / step**2)
-    return StartLaw(start.m0, middle.t, *mean_and_error(m[1]), *slope, *curvature)
+    return StartLaw(m0, middle.t, *mean_and_error(m[1]), *slope, *curvature)

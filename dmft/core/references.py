@@ -18,8 +18,8 @@ def entries() -> dict[str, str]:
 
 
 def citation(reasons: Iterable[tuple[str, str]]) -> str:
-    """What to cite: the software and each (key, reason), a line of BibTeX comment before each entry."""
+    """What to cite: the software and each (key, or BibTeX entry of a user; reason), a line of comment before each entry."""
     known, parts = entries(), []
     for key, reason in ((SOFTWARE, "the software"), *reasons):
-        parts.append(f"% {reason}\n{known[key]}")
+        parts.append(f"% {reason}\n{key if key.startswith('@') else known[key]}")
     return "\n\n".join(parts)

@@ -4,11 +4,13 @@ a sample, and what is then predicted from the student's field. A new channel is 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import ClassVar
 
 import numpy as np
 from scipy.special import ndtri
 
+from dmft.model.information import Information, least_magnitude_error, of_magnitude, of_noisy_magnitude, of_sign
 from dmft.model.loss import Loss
 from dmft.model.observables import field_error, generalization, magnitude_error, sign_error, square_error
 from dmft.model.registry import Physics, Refusal
@@ -35,6 +37,8 @@ class Channel(Physics, key="labels"):
     classifies: ClassVar[bool] = False  # whether labels are +1 and -1
     control: ClassVar[str] = SMOOTH  # labels that jump as h0 grows say NO_CONTROL, or JUMPS where `jump` is known
     moments: ClassVar[tuple[float, float] | None] = None  # <h0 y> and <y^2> without noise, where known
+    gaussian: ClassVar[bool] = False  # whether y = h0 + zeta: averages at the end of descent then need one integral fewer
+    halves: ClassVar[bool] = False  # whether y is the sign of h0 + zeta, of which the same holds
     power: ClassVar[float] = 0.0  # where |f|^power is predicted; 0 where f is, or `predict` says something else
 
     def label(self, h0: np.ndarray, zeta: np.ndarray | float) -> np.ndarray:
@@ -91,6 +95,15 @@ class Channel(Physics, key="labels"):
                 break
         return generalization(lambda x, z: over(nodes, x, z), m, q, not self.even)
 
+    def information(self, label_noise: float, flip: float) -> Information | None:
+        """How much a label tells, qh(q)/alpha of dmft/model/information.py, for `dmft.bayes`; None where that is not known."""
+        return None
+
+    def least_errors(self, q: float, label_noise: float, flip: float) -> dict[str, float]:
+        """The least error on new samples, by name, of any prediction from a field omega ~ N(0, q) with h0 ~ N(omega, 1 - q); asked
+        where `information` is known."""
+        raise NotImplementedError(f"{type(self).__name__} has information, but no least_errors(self, q, label_noise, flip)")
+
     def _share_of_plus(self, label_noise: float) -> np.ndarray:
         """The share of labels +1 among samples with a field of _TABULATED, over quantiles of the noise."""
         quantiles = np.sqrt(label_noise) * ndtri((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
@@ -123,6 +136,7 @@ def _gauss(label_noise: float, count: int) -> list[tuple[float, float]]:
 class Field(Channel, name="field"):
     """y = h0, predicted by f."""
 
+    gaussian: ClassVar[bool] = True
     magnitude: ClassVar[bool] = True
     moments: ClassVar[tuple[float, float] | None] = (1.0, 1.0)
 
@@ -137,6 +151,12 @@ class Field(Channel, name="field"):
 
     def errors(self, m, q, label_noise, flip):
         return {"mse": field_error(m, q) + label_noise}
+
+    def information(self, label_noise, flip):
+        return lambda q: 1.0 / max(1.0 - q + label_noise, 1e-300)
+
+    def least_errors(self, q, label_noise, flip):
+        return {"mse": 1.0 - q + label_noise}
 
 
 class Unsaid(Field):
@@ -167,6 +187,12 @@ class Abs(Channel, name="abs"):
     def errors(self, m, q, label_noise, flip):
         return {"mse": magnitude_error(m, q) + label_noise}
 
+    def information(self, label_noise, flip):
+        return lru_cache(None)(of_magnitude if label_noise == 0 else partial(of_noisy_magnitude, noise=label_noise))
+
+    def least_errors(self, q, label_noise, flip):
+        return {"mse": least_magnitude_error(q) + label_noise}
+
 
 class Square(Channel, name="square"):
     """y = h0^2, predicted by f^2."""
@@ -185,12 +211,20 @@ class Square(Channel, name="square"):
     def errors(self, m, q, label_noise, flip):
         return {"mse": square_error(m, q) + label_noise}
 
+    def information(self, label_noise, flip):
+        return lru_cache(None)(of_magnitude) if label_noise == 0 else None
+
+    def least_errors(self, q, label_noise, flip):
+        V = 1.0 - q
+        return {"mse": 2.0 * V**2 + 4.0 * q * V + label_noise}
+
 
 class Sign(Channel, name="sign"):
     """y = sign(h0 + zeta), predicted by sign(f)."""
 
     like: ClassVar[str] = "sign"
     classifies: ClassVar[bool] = True
+    halves: ClassVar[bool] = True
     control: ClassVar[str] = JUMPS
 
     def label(self, h0, zeta):
@@ -206,6 +240,12 @@ class Sign(Channel, name="sign"):
 
     def errors(self, m, q, label_noise, flip):
         return {"error": sign_error(m, q * (1.0 + label_noise), flip)}
+
+    def information(self, label_noise, flip):
+        return partial(of_sign, noise=label_noise, flip=flip)
+
+    def least_errors(self, q, label_noise, flip):
+        return {"error": float(sign_error(np.array(q), np.array(q * (1.0 + label_noise)), flip)) if q > 0 else 0.5}
 
     def generalization(self, f, m, q, label_noise, flip):
         def signs(x, z):

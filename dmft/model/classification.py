@@ -7,6 +7,7 @@ derivatives along a path miss the delta function in v''.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numba.extending import register_jitable
@@ -14,6 +15,7 @@ from numba.extending import register_jitable
 from dmft.core.schema import number, option
 from dmft.model.loss import Loss
 from dmft.model.loss_family import LossFamily
+from dmft.model.registry import References
 
 
 @register_jitable
@@ -117,6 +119,8 @@ class Door(LossFamily, name="door"):
 
 class Logistic(LossFamily, name="logistic"):
     """log(1 + exp(-y f))."""
+
+    references: ClassVar[References] = (("mignacco2020dynamical", "classification with the logistic loss"),)
 
     def make(self, labels: str = "") -> Loss:
         return LOGISTIC

@@ -8,7 +8,7 @@ from dmft.model.algorithm import AlgorithmConfig
 from dmft.model.constraints import Constraint
 from dmft.model.law import DataModel
 from dmft.model.loss import Loss
-from dmft.model.loss_family import LossFamily
+from dmft.model.loss_family import LossFamily, like
 from dmft.model.problem import ProblemConfig
 from dmft.model.registry import Named, find, make, name_of
 from dmft.model.starts import Start
@@ -16,7 +16,7 @@ from dmft.model.starts import Start
 
 def make_loss(problem: ProblemConfig, name: Named | None = None) -> Loss:
     """The loss of a run, or of a phase that names another, in the form that belongs to its keys and to its labels."""
-    return make(LossFamily, problem.loss if name is None else name, problem).make(name_of(problem.labels))
+    return make(LossFamily, problem.loss if name is None else name, problem).make(like(problem.labels))
 
 
 def data_of(problem: ProblemConfig) -> DataModel:

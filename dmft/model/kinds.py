@@ -18,7 +18,7 @@ from dmft.model.minibatches import (
     Poisson,
     whole_epochs,
 )
-from dmft.model.registry import Named, Physics, Refusal, make, named
+from dmft.model.registry import Named, Physics, References, Refusal, make, named
 from dmft.model.schedules import Setting
 
 
@@ -30,15 +30,19 @@ class Drawing(Physics, key="minibatch", section="algorithm"):
         return Bernoulli(fraction)
 
     def supports(self, use) -> Refusal:
-        """A user's law must be one of the package's, and a chain stationary: s(0) is drawn with P(s = 1) = l."""
-        for fraction in () if self.built_in else np.unique(use.algorithm.setting("batch_fraction")).tolist():
-            law = self.law(fraction)
+        """A user's law must be one of the package's, the same at all fractions, with sound numbers: these are what theory,
+        simulator and kernels of a card are compiled for."""
+        fractions = [] if self.built_in else np.unique(use.algorithm.setting("batch_fraction")).tolist()
+        laws = {fraction: self.law(fraction) for fraction in fractions}
+        for fraction, law in laws.items():
             if type(law) not in MINIBATCH_LAWS or abs(law.fraction - fraction) > 1e-5:
                 known = ", ".join(each.__name__ for each in MINIBATCH_LAWS)
-                return f"law({fraction:g}) must be one of {known} of dmft.model.minibatches, with that fraction"
-            on, off = (law.p_on, law.p_off) if isinstance(law, Persistent) else (0.0, 0.0)
-            if not (0 <= on <= 1 and 0 <= off <= 1 and abs((1 - fraction) * on - fraction * off) < 1e-9):
-                return f"law({fraction:g}) has p_on = {on:g}, p_off = {off:g}; they must lie in [0, 1], with (1-l) p_on = l p_off"
+                return (f"law({fraction:g}) must be one of {known} of dmft.model.minibatches, with that fraction: loops draw these "
+                        "alone; Persistent is every stationary chain of two states")
+            if law.flaw():
+                return f"law({fraction:g}) {law.flaw()}"
+        if len({(type(law), law.chain().kind, law.fixed_size) for law in laws.values()}) > 1:
+            return "law(l) must be of one kind at all batch fractions of a run"
         return ""
 
 
@@ -48,6 +52,9 @@ class Independent(Drawing, name="bernoulli"):
 
 class WithoutReplacement(Drawing, name="without_replacement"):
     """A fixed number of samples; the same limit."""
+
+    def law(self, fraction: float) -> MiniBatch:
+        return Bernoulli(fraction, fixed_size=True)
 
 
 class WithReplacement(Drawing, name="with_replacement"):
@@ -82,6 +89,13 @@ class Cyclic(Reshuffled, name="cyclic"):
 class Kind(Physics, key="kind", section="algorithm"):
     """A kind of algorithm."""
 
+    draws: ClassVar[bool] = False  # whether steps see mini-batches
+
+    @property
+    def drawing(self) -> Drawing | None:
+        """How mini-batches are drawn, where the run file can name it."""
+        return None
+
     def law(self, fraction: float, eta: float, tau: float) -> MiniBatch:
         """The law of a sample's weight s(n), where l, eta and tau are numbers."""
         return FullBatch()
@@ -94,16 +108,23 @@ class GradientDescent(Kind, name="gd"):
 class SGD(Kind, name="sgd"):
     """A mini-batch that is drawn for every step."""
 
+    draws: ClassVar[bool] = True
     batch_fraction: Setting = option(SCHEDULED["batch_fraction"], doc="share of samples in a mini-batch")
     minibatch: Named = named("minibatch", default="bernoulli", doc="how sgd draws its mini-batch")
 
+    @property
+    def drawing(self) -> Drawing:
+        return make(Drawing, self.minibatch)
+
     def law(self, fraction: float, eta: float, tau: float) -> MiniBatch:
-        return make(Drawing, self.minibatch).law(fraction)
+        return self.drawing.law(fraction)
 
 
 class PersistentSGD(Kind, name="persistent_sgd"):
     """A mini-batch that samples enter and leave at given rates. Eq. 7."""
 
+    draws: ClassVar[bool] = True
+    references: ClassVar[References] = (("mignacco2021stochasticity", "persistent SGD"),)
     batch_fraction: Setting = option(SCHEDULED["batch_fraction"], doc="share of samples in a mini-batch")
     persistence: Setting = option(SCHEDULED["persistence"], doc="time tau that a sample stays out of the batch, on average")
     batch_change: str = option(choice("jump", "relax"), default="jump",

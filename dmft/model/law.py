@@ -41,6 +41,7 @@ class DataModel(Physics, key="data"):
     loss: Loss = dataclasses.field(default=PHASE, kw_only=True)  # that of the run, which data.py puts here
     bias = False  # whether an intercept b is learnt
     clustered: ClassVar[bool] = False  # whether labels belong to clusters, not to a teacher
+    taught: ClassVar[bool] = False  # whether x ~ N(0, I), with labels of `channel`, label_noise and flip: what dmft/statics knows
     sampled: ClassVar[bool] = True  # whether there are samples: without, the kernels are functions of C and R (model/p_spin.py)
     needs: ClassVar[tuple[str, ...]] = ("alpha",)
     meanings: ClassVar[Mapping[str, Mapping[str, str]]] = {}  # what a curve means here, where that differs from the table of curves

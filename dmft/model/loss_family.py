@@ -15,8 +15,9 @@ from numba import njit
 
 from dmft.core.compiled import compiled_scalar
 from dmft.core.errors import UserError
+from dmft.model.channels import Channel
 from dmft.model.loss import LABELS, Loss, Scalar
-from dmft.model.registry import Physics, Refusal, find, name_of
+from dmft.model.registry import Named, Physics, Refusal, find, make, name_of
 
 
 class LossFamily(Physics, key="loss"):
@@ -31,13 +32,13 @@ class LossFamily(Physics, key="loss"):
         raise NotImplementedError(f"{type(self).__name__} has no functions(self) that returns v, dv and d2v")
 
     def make(self, labels: str = "") -> Loss:
-        """The loss, where the run file gives these labels."""
+        """The loss, where the run file gives labels that resemble these (`like`)."""
         return _made(self)
 
     def supports(self, use) -> Refusal:
         """The labels must be what the loss was made for; the theory needs its curvature."""
         said = name_of(use.problem.labels)
-        loss, labels = self.make(said), use.channel.like
+        loss, labels = self.make(like(use.problem.labels)), use.channel.like
         if use.by == "theory":
             return "" if use.data.smooth(loss) else (
                 "its derivative dv jumps as f grows (a perceptron or hinge?), and the theory would miss the delta function in its "
@@ -59,6 +60,11 @@ class LossFamily(Physics, key="loss"):
         return ""
 
 
+def like(labels: Named) -> str:
+    """Which of LABELS the labels that a run file names resemble; "" where it names none."""
+    return make(Channel, labels).like if find("labels", labels) else str(name_of(labels))
+
+
 @lru_cache
 def _made(family: LossFamily) -> Loss:
     """The loss of a user's class, compiled once for the same keys."""
@@ -75,7 +81,8 @@ def checked_loss(who: str, name: str, v: Scalar, dv: Scalar, d2v: Scalar, dv_dy:
     functions = [_jit(who, function) for function in (v, dv, d2v)]
     mixed = _jit(who, dv_dy) if dv_dy is not None else _difference_in_y(functions[1])
     v, dv, d2v = functions
-    seen = [(f, y) for f, _ in POINTS for y in (1.0, -1.0)] if labels == "sign" else POINTS     # a user may write 1 for y^2
+    signs = bool(labels) and make(Channel, labels).classifies
+    seen = [(f, y) for f, _ in POINTS for y in (1.0, -1.0)] if signs else POINTS  # a user may write 1 for y^2
     _check_derivative(who, "dv", dv, "v in f", lambda f, y, step: v(f + step, y), seen)
     _check_derivative(who, "d2v", d2v, "dv in f", lambda f, y, step: dv(f + step, y), seen)
     if dv_dy is not None:

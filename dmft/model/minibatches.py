@@ -41,6 +41,7 @@ class MiniBatch:
 
     fraction: float = 1.0
     persists: ClassVar[bool] = False  # whether it is a chain whose changes of s can be drawn beforehand
+    fixed_size = False  # whether a simulation draws a fixed number of rows where it could draw them independently
 
     def first(self, u: np.ndarray, key: np.uint64 = NO_STREAM, name: np.ndarray = NOBODY) -> np.ndarray:
         """s(0) of samples: from uniforms (count,), or from the stream `key` and the samples' names (count,)."""
@@ -53,6 +54,10 @@ class MiniBatch:
     def after(self, before: MiniBatch, relax: bool) -> Chain:
         """The law of the move from an s that has the law `before` to one that has this law."""
         return self.chain()
+
+    def flaw(self) -> str:
+        """What is wrong with the numbers of the law, in a few words; "" where they are sound."""
+        return ""
 
     def begun(self, n: int, more: bool = False) -> MiniBatch:
         """This law with epochs that begin at step n; more: n steps later than they do."""
@@ -73,6 +78,8 @@ class FullBatch(MiniBatch):
 @dataclass(frozen=True)
 class Bernoulli(MiniBatch):
     """s = 1 with probability l, drawn anew at every step; a mini-batch of fixed size without replacement has the same limit."""
+
+    fixed_size: bool = False
 
     def first(self, u: np.ndarray, key: np.uint64 = NO_STREAM, name: np.ndarray = NOBODY) -> np.ndarray:
         return (u < self.fraction).astype(float)
@@ -118,6 +125,12 @@ class Persistent(MiniBatch):
     def chain(self) -> Chain:
         return Chain(CHAIN_PERSISTENT, self.fraction, self.p_on, self.p_off)
 
+    def flaw(self) -> str:
+        """The chain must be stationary: s(0) is drawn with P(s = 1) = l."""
+        on, off = self.p_on, self.p_off
+        sound = 0 <= on <= 1 and 0 <= off <= 1 and abs((1 - self.fraction) * on - self.fraction * off) < 1e-9
+        return "" if sound else f"has p_on = {on:g}, p_off = {off:g}; they must lie in [0, 1], with (1-l) p_on = l p_off"
+
     def after(self, before: MiniBatch, relax: bool) -> Chain:
         """The rates are those of the law before, the mean is that of this one."""
         if not before.persists:
@@ -152,11 +165,15 @@ class Epochs(MiniBatch):
     def chain(self) -> Chain:
         return Chain(CHAIN_CYCLIC if self.cyclic else CHAIN_RESHUFFLED, self.fraction, 0.0, 0.0, self.period, self.begin)
 
+    def flaw(self) -> str:
+        """An epoch has a whole number of steps."""
+        return "" if whole_epochs(self.fraction) else "needs 1/l to be a whole number of mini-batches an epoch"
+
     def begun(self, n: int, more: bool = False) -> Epochs:
         return replace(self, begin=n + (self.begin if more else 0))
 
 
-def whole_epochs(fraction: np.ndarray) -> np.ndarray:
+def whole_epochs(fraction: np.ndarray | float) -> np.ndarray:
     """Whether 1/l is a whole number, up to the rounding of a decimal fraction such as 0.333333."""
     return np.abs(1 / fraction - np.rint(1 / fraction)) < 1e-5 / fraction
 

@@ -18,7 +18,7 @@ from dmft.model.law import DataModel, Labelled
 from dmft.model.loss import Loss
 from dmft.model.loss_family import jumps_in_field
 from dmft.model.observables import field_average
-from dmft.model.registry import Refusal
+from dmft.model.registry import References, Refusal
 
 Clusters = tuple[tuple[float, float, float, float], ...]
 
@@ -54,6 +54,7 @@ class Mixture(DataModel, name="mixture"):
     channel: ClassVar[Channel] = ByCluster()
     kind: ClassVar[str] = CLUSTERS
     control: ClassVar[str] = CLUSTERS
+    references: ClassVar[References] = (("mignacco2020dynamical", "Gaussian mixtures"),)
 
     def even_in_teacher(self, loss: Loss) -> bool:
         """Whatever the loss: the clusters at c and at -c are the same."""

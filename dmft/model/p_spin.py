@@ -18,7 +18,7 @@ from dmft.core.schema import array, integer, number, option
 from dmft.model.channels import NO_CONTROL, Channel, Metric
 from dmft.model.law import DataModel
 from dmft.model.loss import Loss
-from dmft.model.registry import Refusal
+from dmft.model.registry import References, Refusal
 
 Terms = tuple[tuple[int, float], ...]
 HIGHEST_POWER = 64
@@ -87,6 +87,12 @@ class PSpin(DataModel, name="p_spin"):
         return self.signal if self.powers else self._spiked
 
     @property
+    def references(self) -> References:
+        dynamics = "dynamics of spherical p-spin models"
+        found = ("crisanti1993spherical", dynamics), ("cugliandolo1993analytical", dynamics)
+        return (*found, ("sarao2019passed", "the spiked matrix-tensor model")) if self.phi else found
+
+    @property
     def _spiked(self) -> Terms:
         given = ((2, 2 * self.Delta_2), (self.order, self.order * self.Delta_p))
         return tuple((power, 1 / below) for power, below in given if below)
@@ -125,14 +131,14 @@ class PSpin(DataModel, name="p_spin"):
             return "there is no energy: give powers, e.g. [[3, 1.0]], or Delta_2 and Delta_p"
         if deltas and (self.powers or self.signal):
             return "powers and signal say all, and Delta_2, Delta_p do: give one of the two"
-        if use.algorithm.kind not in ("gd", "langevin"):
+        if use.algorithm.make_kind().draws:
             return f'there are no samples to draw mini-batches from: kind = "{use.algorithm.kind}" must be gd or langevin'
         if use.constraint.norm != 1.0:
             return f'the weights live on the sphere: constraint = "{use.constraint.name}" must be sphere'
-        if use.start.name != "warm":
+        if use.start.random or use.start.spectral:
             return (f'start = "{use.start.name}" must be warm, with an m0 (0 without a signal; 1e-30, say, for the growth of a '
                     "vanishing overlap)")
-        if self.phi and use.problem.m0 == 0.0 and not derivative(self.phi, 1)[0]:
+        if self.phi and use.start.overlap == 0.0 and not derivative(self.phi, 1)[0]:
             return "m0 = 0 is for ever: the signal does not pull at m = 0; take m0 = 1e-30, say, or leave the signal out"
         if self.order != 3 and not self.Delta_p:
             return f"order = {self.order} is that of the spiked tensor: give its Delta_p, or leave order out"

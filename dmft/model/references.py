@@ -1,29 +1,23 @@
-"""Which papers a run rests on: its theory, data model, start and algorithm."""
+"""Which papers a run rests on: its theory, and what the objects that it names tell of themselves."""
 
 from __future__ import annotations
 
-from dmft.model.data import is_sampled
+from dmft.model.data import data_of, is_sampled, make_start
+from dmft.model.loss_family import LossFamily
+from dmft.model.registry import Physics, make
 from dmft.model.runfile import Run
-from dmft.model.starts import SPECTRAL
 
-THEORY, MIXTURES = "mignacco2021stochasticity", "mignacco2020dynamical"
-NETWORKS = "dandi2024benefits"
-P_SPIN, SPIKED = ("crisanti1993spherical", "cugliandolo1993analytical"), "sarao2019passed"
+THEORY, NETWORKS = "mignacco2021stochasticity", "dandi2024benefits"
 
 
 def references_of(run: Run) -> list[tuple[str, str]]:
     """(key of dmft.core.references, reason) of everything to cite for a run, without repetition, the theory first."""
-    what = {"persistent_sgd": "the theory, and persistent SGD"}.get(run.algorithm.kind, "the theory")
-    found = [(THEORY, what)] if is_sampled(run.problem) else [
-        (key, "dynamics of spherical p-spin models") for key in P_SPIN]
-    if run.problem.data == "p_spin" and (run.problem.signal or not run.problem.powers):
-        found.append((SPIKED, "the spiked matrix-tensor model"))
-    if run.problem.data == "mixture" or run.problem.loss == "logistic":
-        found.append((MIXTURES, "Gaussian mixtures" if run.problem.data == "mixture" else "classification with the logistic loss"))
+    problem, algorithm = run.problem, run.algorithm
+    found: dict[str, list[str]] = {THEORY: ["the theory"]} if is_sampled(problem) else {}
+    parts: list[Physics] = [data_of(problem), make(LossFamily, problem.loss, problem), algorithm.make_kind(), make_start(problem)]
+    parts += [algorithm.make_rule()] if algorithm.has_momentum else []
+    for key, reason in (told for part in parts for told in part.references):
+        found.setdefault(key, []).append(reason)
     if run.has_network:
-        found.append((NETWORKS, "two-layer networks that see their samples again"))
-    if run.problem.start == SPECTRAL:
-        found.append(("mondelli2019fundamental", "the spectral start"))
-    if run.algorithm.has_momentum and run.algorithm.make_rule().name == "heavy_ball":
-        found.append(("polyak1964some", "momentum (heavy ball)"))
-    return found
+        found[NETWORKS] = ["two-layer networks that see their samples again"]
+    return [(key, ", and ".join(reasons)) for key, reasons in found.items()]

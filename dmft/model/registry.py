@@ -23,6 +23,7 @@ from dmft.model.schedules import Table
 
 Named = str | Table  # what a run file gives for a role: a name, or a table with its `kind` and its keys
 Refusal = str | tuple[str, str]  # why something is not meant for a combination; or (key, or key = value; why)
+References = tuple[tuple[str, str], ...]  # papers, each with what it is cited for
 KIND = "kind"  # the key of such a table that holds the name
 members: dict[str, dict[str, type[Physics]]] = {}  # by the key of the role, then by name
 
@@ -55,6 +56,11 @@ class Physics:
         dataclass(frozen=True)(cls)
         if name:
             _register(cls)
+
+    @property
+    def references(self) -> References:
+        """Papers to cite where it is used, each with what for: a key of dmft/core/references.bib, or a whole BibTeX entry."""
+        return ()
 
     def supports(self, use: Any) -> Refusal:
         """Why it is not meant for a combination (a support.Use), in a line that names the remedy; "" where it is."""

@@ -177,13 +177,13 @@ class Run:
     @property
     def summary(self) -> str:
         """Algorithm, loss unless it is that of phase retrieval, alpha or what stands in its place without samples, start, learning
-        rate, and a ridge where there is one: "gd, alpha = 3, m0 = 0.5, eta = 0.02"."""
+        rate, and the constraint unless it is the sphere: "gd, alpha = 3, m0 = 0.5, eta = 0.02"."""
         problem = self.problem
         start = f"m0 = {problem.m0:g}" if isinstance(problem.m0, float) else f"{registry.name_of(problem.start)} start"
-        loss = "" if problem.loss == "phase_retrieval" or self.has_network else f"{registry.name_of(problem.loss)}, "
-        ridge = f" {problem.ridge:g}" if isinstance(problem.ridge, float) else ""  # or a schedule
-        ridge = f", ridge{ridge}" if problem.constraint == "ridge" else ""
-        return f"{self.algorithm.kind}, {loss}{data_text(problem)}, {start}, eta = {self.algorithm.rate_text}{ridge}"
+        loss = "" if problem.loss == ProblemConfig.loss or self.has_network else f"{registry.name_of(problem.loss)}, "
+        ridge = f" {problem.ridge:g}" if isinstance(_used(problem).get("ridge"), float) else ""  # not used, or a schedule
+        bound = "" if problem.constraint == ProblemConfig.constraint else f", {registry.name_of(problem.constraint)}{ridge}"
+        return f"{self.algorithm.kind}, {loss}{data_text(problem)}, {start}, eta = {self.algorithm.rate_text}{bound}"
 
     @property
     def has_network(self) -> bool:

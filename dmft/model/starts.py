@@ -10,7 +10,7 @@ import numpy as np
 from dmft.core.schema import array, choice, number, option, text
 from dmft.model.constraints import Constraint
 from dmft.model.preprocessing import PREPROCESSINGS, preprocessing_names
-from dmft.model.registry import Physics, Refusal
+from dmft.model.registry import Physics, References, Refusal
 from dmft.model.spectral import PowerIteration, power_iteration
 from dmft.model.updates import Update
 
@@ -112,6 +112,7 @@ class Spectral(Start, name=SPECTRAL):
                                 doc="weight of the data by label: mondelli_montanari, truncated, subset or a registered name")
     before: float = dataclasses.field(default=0.0, compare=False)  # m where the theory's power iteration begins
     spectral: ClassVar[bool] = True
+    references: ClassVar[References] = (("mondelli2019fundamental", "the spectral start"),)
     lacks: ClassVar[dict[str, str]] = {"start_variance": "(an eigenvector of norm sqrt(N))"}
 
     @property

@@ -15,7 +15,6 @@ from dmft.model.algorithm import AlgorithmConfig
 from dmft.model.channels import Channel
 from dmft.model.constraints import Constraint
 from dmft.model.data import data_of, make_constraint, make_loss, make_start, named_losses
-from dmft.model.kinds import SGD, Drawing
 from dmft.model.law import DataModel
 from dmft.model.loss import Loss
 from dmft.model.loss_family import LossFamily, jumps_in_field
@@ -68,8 +67,8 @@ class Use:
         for i, (place, name) in enumerate(named_losses(self.problem, self.algorithm)):
             yield place, registry.make(LossFamily, name, self.problem), replace(self, later=i > 0)
         kind = self.algorithm.make_kind()
-        drawing = [registry.make(Drawing, kind.minibatch)] if isinstance(kind, SGD) else []
-        for part in (self.data, self.channel, self.start, self.constraint, kind, *drawing):
+        drawing = kind.drawing
+        for part in (self.data, self.channel, self.start, self.constraint, kind, *([drawing] if drawing else [])):
             yield f'[{part.section}] {part.key} = "{part.name}"', part, self
 
 

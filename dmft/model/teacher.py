@@ -25,6 +25,7 @@ class Teacher(DataModel, name="teacher"):
                           doc="what the label is, as a function of the teacher's field; empty: what the loss was made for")
     label_noise: float = option(number(0.0), default=0.0, doc="variance of the Gaussian noise on the labels")
     flip: float = option(number(0.0, 0.5, below=True), default=0.0, doc="probability that the sign of a label is flipped")
+    taught = True
     lacks = {"bias": "(x and -x are alike, so that it would stay 0 or learn the mean label alone)"}
 
     @property

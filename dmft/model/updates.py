@@ -11,12 +11,12 @@ sign of the gradient) have no such theory.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dmft.core.errors import RunError
-from dmft.model.registry import Physics
+from dmft.model.registry import Physics, References
 
 Steps = Any  # a number, or an array (steps,)
 
@@ -42,6 +42,8 @@ class LinearUpdate(Physics, key="update", section="algorithm"):
 
 class HeavyBall(LinearUpdate, name="heavy_ball"):
     """Remembers the displacement that was made, w_n - w_{n-1}."""
+
+    references: ClassVar[References] = (("polyak1964some", "momentum (heavy ball)"),)
 
     def coefficients(self, n: np.ndarray, beta: np.ndarray) -> tuple[Steps, Steps, Steps]:
         return 1.0 + beta, beta, 0.0

@@ -11,9 +11,7 @@ with labels of their own each sample is a noisy measurement of w0, so that q/(1 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -21,13 +19,10 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import ndtr
 
 from dmft.core.errors import RunError, UserError
-from dmft.model.channels import Abs, Field, Sign, Square
 from dmft.model.data import data_of
-from dmft.model.observables import sign_error
+from dmft.model.information import Information
 from dmft.model.runfile import Run
-from dmft.statics.limit_averages import standard_normal
 
-Information = Callable[[float], float]  # q -> qh(q)/alpha, how much a label tells
 NEARLY = 1e-9  # 1 - q of the last point of the grid, next to perfect recovery
 # Overlaps between which solutions are searched.
 GRID = np.concatenate([[1e-7], np.linspace(0.0, 1.0, 161)[1:-1], 1.0 - np.geomspace(1e-3, NEARLY, 13)])
@@ -89,70 +84,14 @@ def known_bayes(run: Run) -> dict[str, float]:
 
 def information(data: Any) -> Information:
     """qh(q)/alpha for the labels of a teacher. RunError where it is not built in."""
+    if not data.taught:
+        raise RunError(f'[problem] data = "{data.name}": Bayes-optimal learning is built in for a teacher and for two clusters')
     channel, noise = data.channel, data.label_noise
-    if isinstance(channel, Field):
-        return lambda q: 1.0 / max(1.0 - q + noise, 1e-300)
-    if isinstance(channel, Sign):
-        return partial(_sign, noise=noise, flip=data.flip)
-    if isinstance(channel, Abs | Square) and noise == 0:
-        return lru_cache(None)(_magnitude)
-    if isinstance(channel, Abs):
-        return lru_cache(None)(partial(_noisy_magnitude, noise=noise))
-    raise RunError(f'[problem] labels = "{channel.name}"{" with label_noise" if noise else ""}: Bayes-optimal learning is not '
-                   'built in for these; "abs" has it')
-
-
-def _sign(q: float, noise: float, flip: float) -> float:
-    """y = sign(h0 + noise), flipped with probability p: Z(y) = p + (1-2p) Phi(y omega/sqrt(V + Delta))."""
-    wide = max(1.0 - q + noise, 1e-300)
-    omega, weight = _near_zero(q, wide)
-    t = omega / np.sqrt(wide)
-    bump = ((1.0 - 2.0 * flip) * np.exp(-0.5 * t**2)) ** 2 / (2.0 * np.pi * wide)
-    return float(weight @ sum(bump / (flip + (1.0 - 2.0 * flip) * ndtr(sign * t)) for sign in (1.0, -1.0)))
-
-
-def _near_zero(q: float, wide: float) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights of omega ~ N(0, q) for what lives at |omega| < 10 sqrt(wide)."""
-    x, weight = standard_normal()
-    scale = min(np.sqrt(wide / max(q, 1e-300)), 1.0)
-    return np.sqrt(q) * scale * x, weight * scale * np.exp(0.5 * x**2 * (1.0 - scale**2))
-
-
-def _magnitude(q: float) -> float:
-    """y = |h0| exactly: E[h0 | omega, y] = y tanh(y omega/V), and what is left of its variance is y^2/cosh^2."""
-    V = 1.0 - q
-    omega, weight = _near_zero(q, V)
-    x, own = standard_normal()
-    y = omega[:, None] + np.sqrt(V) * x
-    left = weight @ (y / np.cosh(np.minimum(np.abs(y * omega[:, None]) / V, 300.0))) ** 2 @ own
-    return (V - float(left)) / V**2
-
-
-def _noisy_magnitude(q: float, noise: float) -> float:
-    """y = |h0| + noise: given omega and y, h0 is Gaussian on either half line. What is left of its variance beyond that of a
-    Gaussian label, V Delta/(V + Delta), lives near omega = 0."""
-    V = 1.0 - q
-    wide, floor = V + noise, V * noise / (V + noise)
-    sd = np.sqrt(floor)
-    omega, weight = (array[len(array) // 2:] for array in _near_zero(q, wide))  # even in omega: one half, twice
-    omega, weight = omega[:, None], 2.0 * weight
-    x, own = standard_normal(1.0 if noise > 0.1 * V else 0.25)
-    left = 0.0
-    for branch in (1.0, -1.0):  # y is drawn as if h0 were on one half line for sure, and weighted by the chance that it is
-        y = branch * omega + np.sqrt(wide) * x
-        Z, first, second = np.zeros(y.shape), np.zeros(y.shape), np.zeros(y.shape)
-        for side in (1.0, -1.0):
-            mean = (side * omega * noise + y * V) / wide
-            height = np.exp(0.5 * ((y - branch * omega) ** 2 - (y - side * omega) ** 2) / wide)  # over that of the branch
-            bump, share = sd * np.exp(-0.5 * (mean / sd) ** 2) / np.sqrt(2.0 * np.pi), ndtr(mean / sd)
-            Z += height * share
-            first += side * height * (mean * share + bump)
-            second += height * ((mean**2 + floor) * share + mean * bump)
-            if side == branch:
-                chosen = share
-        Z = np.maximum(Z, 1e-300)
-        left += float(weight @ (chosen * (second / Z - (first / Z) ** 2 - floor)) @ own)
-    return (V - floor - left) / V**2
+    tells = channel.information(noise, data.flip)
+    if tells is None:
+        raise RunError(f'[problem] labels = "{channel.name}"{" with label_noise" if noise else ""}: Bayes-optimal learning is not '
+                       'built in for these; "abs" has it, and channels that say how much a label tells (docs/extending.md)')
+    return tells
 
 
 def solutions(channel: Information, alpha: float) -> tuple[float, float]:
@@ -200,19 +139,7 @@ def thresholds(channel: Information, exact: bool) -> dict[str, float]:
 
 def _errors(data: Any, q: float) -> dict[str, float]:
     """The least error of any prediction from a field omega ~ N(0, q) with h0 ~ N(omega, 1 - q)."""
-    V, noise = 1.0 - q, data.label_noise
-    if isinstance(data.channel, Sign):
-        return {"error": float(sign_error(np.array(q), np.array(q * (1.0 + noise)), data.flip)) if q > 0 else 0.5}
-    if isinstance(data.channel, Field):
-        return {"mse": V + noise}
-    if isinstance(data.channel, Square):
-        return {"mse": 2.0 * V**2 + 4.0 * q * V + noise}
-    x, weight = standard_normal()
-    if V <= 0:
-        return {"mse": noise}
-    omega = np.sqrt(q) * x
-    mean = np.sqrt(2.0 * V / np.pi) * np.exp(-0.5 * omega**2 / V) + omega * (1.0 - 2.0 * ndtr(-omega / np.sqrt(V)))
-    return {"mse": float(1.0 - weight @ mean**2) + noise}
+    return data.channel.least_errors(q, data.label_noise, data.flip)
 
 
 # --- clusters ----------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import numpy as np
 from numba import vectorize
 from scipy.special import ndtr
 
-from dmft.model.channels import Field, Sign
+from dmft.model.information import standard_normal
 from dmft.model.law import DataModel
 from dmft.model.loss import Loss, Scalar
 from dmft.model.losses import LINEAR, built_in
@@ -23,7 +23,7 @@ from dmft.model.losses import LINEAR, built_in
 OMEGA_PANEL, OMEGA_REACH, OMEGA_NODES = 0.5, 10.0, 16  # width, range in standard deviations, and nodes of the panels of omega
 NEWTON = 80  # most steps of Newton's method
 KINK_GRID = np.linspace(-12.0, 12.0, 2402) + 1e-4 * np.pi  # fields between which jumps of v'' are searched
-LABEL_PANEL, LABEL_NODES, NOISE_NODES = 1.0, 10, 24  # the same for a teacher's field, and nodes for the noise on its labels
+NOISE_NODES = 24  # for the noise on the labels of a teacher
 AT_ONCE = 200  # labels that are integrated over omega together
 
 
@@ -109,7 +109,7 @@ def _parts(data: Any, m: float, q: float, V: float, b: float) -> Iterator[_Part]
         for c, probability, label, D in data.clusters:
             omega, weight, y = _nodes(data.loss, np.array([c * m + b]), np.sqrt(D * q), np.array([label]), D * V)
             yield _Part(omega, probability * weight, y, D, None, c)
-    elif isinstance(data.channel, Sign):
+    elif data.channel.halves:
         yield from _signs(data, m, q, V)
     else:
         yield from _numbers(data, m, q, V)
@@ -131,7 +131,7 @@ def _signs(data: Any, m: float, q: float, V: float) -> Iterator[_Part]:
 def _numbers(data: Any, m: float, q: float, V: float) -> Iterator[_Part]:
     """Labels that are numbers. y = h0 + noise is Gaussian, and given y so are omega and k; for other labels the integral runs over
     h0 and the noise, given which omega ~ N(m h0, Q)."""
-    if isinstance(data.channel, Field):
+    if data.channel.gaussian:
         wide = 1.0 + data.label_noise
         x, share = standard_normal()
         y, variance = np.sqrt(wide) * x, max(q - m * m / wide, 1e-300)
@@ -149,14 +149,6 @@ def _numbers(data: Any, m: float, q: float, V: float) -> Iterator[_Part]:
         omega, weight, labels = _nodes(data.loss, centre[part], np.sqrt(variance), y[part], V)
         k = k0[part, None] + tilt * (omega - centre[part, None])
         yield _Part(omega, share[part, None] * weight, labels, 1.0, k, 0.0)
-
-
-def standard_normal(panel: float = LABEL_PANEL, count: int = LABEL_NODES) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights of a standard normal, in panels with an end at 0."""
-    ends = np.arange(-OMEGA_REACH, OMEGA_REACH + panel / 2, panel)
-    nodes, weights = np.polynomial.legendre.leggauss(count)
-    x = (ends[:-1, None] + 0.5 * panel * (nodes + 1.0)).ravel()
-    return x, np.tile(0.5 * panel * weights, len(ends) - 1) * np.exp(-0.5 * x**2) / np.sqrt(2.0 * np.pi)
 
 
 def _nodes(loss: Loss, centre: np.ndarray, spread: float, y: np.ndarray, DV: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

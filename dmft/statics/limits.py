@@ -59,6 +59,8 @@ def fixed_point(run: Run) -> ConvexLimit:
     if not data.sampled:
         raise RunError(f'[problem] data = "{data.name}": the limit is that of a convex loss of samples; docs/closed-models.md says '
                        "where descent ends here")
+    if not (data.taught or data.clustered):
+        raise RunError(f'[problem] data = "{data.name}": where descent ends is known for a teacher and for clusters alone')
     if not data.loss.convex:
         raise RunError(f'[problem] loss = "{data.loss.name}": not convex, so gradient descent has no end that could be computed '
                        "beforehand; linear, logistic, smooth_hinge and losses registered with convex=True have")
@@ -69,8 +71,9 @@ def fixed_point(run: Run) -> ConvexLimit:
         raise RunError("[algorithm] phase: the limit is known for one loss; leave out what changes it")
     if np.any(experiment.ridge_n != experiment.ridge_n[0]):
         raise RunError("[problem] ridge: it changes in time, and the limit is known for one ridge; give a number")
-    if run.algorithm.kind != "gd" or np.any(experiment.temperature > 0):
-        key = f'kind = "{run.algorithm.kind}"' if run.algorithm.kind != "gd" else "temperature > 0"
+    draws = run.algorithm.make_kind().draws
+    if draws or np.any(experiment.temperature > 0):
+        key = f'kind = "{run.algorithm.kind}"' if draws else "temperature > 0"
         raise RunError(f'[algorithm] {key}: mini-batches and heat keep the weights moving; the limit is that of kind = "gd" at '
                        "temperature 0")
     return _solve(experiment)

@@ -140,9 +140,9 @@ def add_noise(w, size, stream, step, normals, work):
 
 
 @njit(**UNCOUNTED, nogil=True)
-def _record(landscape, flags, settings, averages, passes, lanes, column, curves):
+def _record(landscape, flags, settings, averages, passes, lanes, records, column, begun):
     """Put m, loss, q, the errors and observables (their addresses in `averages`, the last rows) of every live lane into
-    curves[:, :, column]."""
+    curves[:, :, column]; where they are asked for, the fields of fresh samples into fresh[:, column - begun]."""
     visit_fresh(passes, landscape, settings, lanes)
     overlaps(lanes.w, lanes.w, lanes.q)
     samples, tests = landscape.h0.size, landscape.test_h0.size
@@ -158,9 +158,11 @@ def _record(landscape, flags, settings, averages, passes, lanes, column, curves)
         for mu in range(tests):
             h, label = fresh_field(passes, landscape, lanes, lane, mu), landscape.test_h0[mu]
             error += miss(flags, h, label)**2    # eq. (B.7) of the paper
+            if records.fresh.size:
+                records.fresh[lane, column - begun, mu] = h
             if not flags.anchored:
                 wrong_fresh += call_scalar(settings.is_wrong, h, label)
-        row = curves[lane, :, column]
+        row = records.curves[lane, :, column]
         row[M], row[LOSS], row[Q], row[MSE_FRESH] = lanes.m[lane], loss / samples, lanes.q[lane], error / tests
         if not flags.anchored:
             row[TRAINING_ERROR], row[ERROR_FRESH], row[B] = wrong / samples, wrong_fresh / tests, lanes.b[lane]
@@ -202,7 +204,8 @@ def advance(landscape, flags, table, passes, lanes, records, first, last):
     """
     w0, curves, live, sign = landscape.w0, records.curves, lanes.live, lanes.sign
     w, before, e, w0_column = lanes.w, lanes.before, lanes.e, w0.reshape(-1, 1)
-    column, left = np.searchsorted(records.steps, first), live.sum()
+    begun, left = np.searchsorted(records.steps, first), live.sum()
+    column = begun
     for step in range(first, last + 1):
         wanted = column < records.steps.size and records.steps[column] == step
         if step == last and not wanted:
@@ -219,7 +222,7 @@ def advance(landscape, flags, table, passes, lanes, records, first, last):
             _deviate(w, before, 0.0, w0, sign, live, e)
             visit(passes, landscape, flags, settings, lanes, step, wanted, step < last and not flags.looks_ahead)
         if wanted:
-            _record(landscape, flags, settings, table.averages, passes, lanes, column, curves)
+            _record(landscape, flags, settings, table.averages, passes, lanes, records, column, begun)
             for lane in range(sign.size):    # fields of new samples overflow too
                 if live[lane] and not np.isfinite(curves[lane, LOSS, column] + curves[lane, MSE_FRESH, column]):
                     left -= _drop(live, lane, step, column, records)

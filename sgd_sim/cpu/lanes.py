@@ -62,4 +62,5 @@ class Records(NamedTuple):
     steps: np.ndarray         # increasing
     curves: np.ndarray        # (lanes, rows, steps), whose rows have names in sgd_sim/recording.py
     diverged_at: np.ndarray   # (lanes,) step, or -1
+    fresh: np.ndarray         # (lanes, records of one `advance`, TEST_ROWS) fields of fresh samples, where they are asked for
     pairs: Pairs

@@ -17,7 +17,9 @@ from sgd_sim.cpu.lanes import Lanes, Records, make_noise
 from sgd_sim.cpu.starts import start_weights
 from sgd_sim.cpu.two_times import make_pairs
 from sgd_sim.kernels.step_table import make_flags, make_table
-from sgd_sim.landscape import Landscape, make_landscape
+from sgd_sim.landscape import TEST_ROWS, Landscape, make_landscape
+from sgd_sim.predictions import asks_channel, fresh_errors
+from sgd_sim.recording import MSE_FRESH
 from sgd_sim.states import NO_STEPS, NOT_STARTED, States, clone_of, stops
 
 
@@ -44,8 +46,10 @@ class Trajectories:
                  passes: ByRows | ByProducts, rows: ByRows):
         self.instances, self.landscape, self.lanes, self.passes = instances, landscape, lanes, passes
         self.flags, self.table = make_flags(run), make_table(run, landscape.h0.size)
-        width, constraint, seed = lanes.w.shape[1], Experiment.from_run(run).constraint, run.simulation.seed
+        experiment, width, seed = Experiment.from_run(run), lanes.w.shape[1], run.simulation.seed
+        self.data, self.asks_channel = experiment.data, asks_channel(run, experiment.data)
         self.records = Records(states.record, np.full((width, *states.curves.shape[1:]), np.nan), np.full(width, -1),
+                               np.zeros((width, 0, TEST_ROWS)),
                                make_pairs(states, instances, width, landscape.w0.size, landscape.h0.size))
         self.step, self.snapshots = max(0, int(states.step[instances[0]])), snapshot_steps(run)
         self.path = np.full((width, *states.path.shape[1:]), np.nan, np.float32)
@@ -59,7 +63,7 @@ class Trajectories:
             self.path[lane] = states.path[i]
             lanes.live[lane] = states.diverged_at[i] < 0
             if states.step[i] == NOT_STARTED:
-                lanes.w[:, lane] = start_weights(run.problem, constraint, landscape, rows, seed, instance)
+                lanes.w[:, lane] = start_weights(run.problem, experiment.constraint, landscape, rows, seed, instance)
                 lanes.before[:, lane] = lanes.w[:states.before.shape[1], lane]
             else:
                 lanes.w[:, lane], lanes.b[lane], lanes.before[:, lane] = states.w[i], states.b[i], states.before[i]
@@ -75,13 +79,23 @@ class Trajectories:
         """Go on to step `last`, with a stop wherever weights are kept."""
         for stop in stops(self.step, last, self.snapshots, self.records.steps if self.path.size else NO_STEPS):
             if stop > self.step:
-                advance(self.landscape, self.flags, self.table, self.passes, self.lanes, self.records, self.step, stop)
-                self.step = stop
+                self._advance(stop)
             live = self.lanes.live.astype(bool)
             for i in np.flatnonzero(self.snapshots == stop):
                 self.snapshot_w[live, i], self.snapshot_b[live, i] = self.lanes.w.T[live], self.lanes.b[live]
             for i in np.flatnonzero(self.records.steps == stop) if self.path.size else ():
                 self.path[live, i] = self.lanes.w.T[live]
+
+    def _advance(self, last: int) -> None:
+        """`advance` without stops."""
+        records, made = self.records, slice(*np.searchsorted(self.records.steps, [self.step, last + 1]))
+        if self.asks_channel:
+            records = records._replace(fresh=np.zeros((records.curves.shape[0], made.stop - made.start, TEST_ROWS)))
+        advance(self.landscape, self.flags, self.table, self.passes, self.lanes, records, self.step, last)
+        self.step = last
+        if self.asks_channel:
+            found = records.curves[:, MSE_FRESH, made]
+            found[:] = np.where(np.isfinite(found), fresh_errors(self.data, records.fresh, self.landscape.test_h0), np.nan)
 
     def post(self, states: States) -> None:
         """Copy steps, weights and curves of the instances into the states; what diverged has no weights any more."""

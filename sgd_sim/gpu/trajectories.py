@@ -40,7 +40,8 @@ from sgd_sim.kernels import minibatch
 from sgd_sim.kernels.formulas import keep_of, rate_of
 from sgd_sim.kernels.step_table import make_flags, make_table
 from sgd_sim.landscape import TEST_ROWS, draw_labels, make_teacher, sizes, teacher_fields
-from sgd_sim.recording import record_steps, recorded_rows
+from sgd_sim.predictions import asks_channel, fresh_errors
+from sgd_sim.recording import MSE_FRESH, record_steps, recorded_rows
 from sgd_sim.states import NO_STEPS, NOT_STARTED, States, clone_of, remembers, stops
 
 AHEAD = 16                            # steps of one launch; mini-batches are drawn for as many steps at a time
@@ -132,6 +133,8 @@ class GpuTrajectories:
         self.spread: Any = NULL
         self.data, self.teacher = self._rows("simulation/data", landscapes, samples)
         self.test, _ = self._rows("simulation/test", landscapes, TEST_ROWS)
+        self.fresh = states.curves[instances, MSE_FRESH]     # where a user's channel is asked, by the host
+        self.test_labels = gpu.get(self.test[1]) if asks_channel(run, self.model) else None
         self.e, self.arrived = zeros((count, self.layout.padded), np.float32), zeros(count, np.uint32)
         settings = self._settings()
         self.settings, self.lines, self.tickets, self.taken = put(settings), np.int64(len(settings)), zeros(1, np.uint64), 0
@@ -268,6 +271,8 @@ class GpuTrajectories:
         self.by_loss[self.loss_n[step]]["record"]((self.instances.size,), (self.layout.threads,), (
             self.w, self.m, fields, h0, apart, rows, test_fields, test_h0, test_apart, tests, self.b, self.teacher,
             np.int64(step), self.curves, column, np.int32(self.record.size), self.live, self.diverged_at, self.weights[-1]), 256)
+        if self.test_labels is not None:
+            self.fresh[:, column] = fresh_errors(self.model, self.gpu.get(test_fields), self.test_labels)
         if self.pairs is not NULL:
             self._launch("pair_weights", step, (np.int64(step), column, np.int32(self.record.size), self.kept, self.probes,
                                                 self.live, self.w, self.kept_w, self.pairs))
@@ -340,6 +345,8 @@ class GpuTrajectories:
         states.step[chosen], states.diverged_at[chosen] = np.where(diverged < 0, self.step, diverged), diverged
         states.w[chosen], states.curves[chosen], states.b[chosen] = (self.gpu.get(x) for x in (self.w, self.curves, self.b))
         states.snapshot_w[chosen], states.snapshot_b[chosen], states.path[chosen] = self.snapshot_w, self.snapshot_b, self.path
+        if self.test_labels is not None:
+            states.curves[chosen, MSE_FRESH] = np.where(np.isfinite(states.curves[chosen, MSE_FRESH]), self.fresh, np.nan)
         if self.before is not NULL:
             states.before[chosen] = self.gpu.get(self.before)
         if self.pairs is not NULL:

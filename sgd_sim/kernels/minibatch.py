@@ -11,22 +11,29 @@ import numpy as np
 from numba import njit
 
 from dmft.core.streams import LOW_WORD, WORD_BITS, uniform2
-from dmft.model.minibatches import Bernoulli, Epochs, FullBatch, MiniBatch, Persistent, Poisson
+from dmft.model.minibatches import (
+    CHAIN_BERNOULLI,
+    CHAIN_CYCLIC,
+    CHAIN_FULL,
+    CHAIN_PERSISTENT,
+    CHAIN_POISSON,
+    CHAIN_RESHUFFLED,
+    MiniBatch,
+)
 from sgd_sim.kernels.fast_normals import philox_words
 
 FULL, BERNOULLI, PERSISTENT, WITHOUT_REPLACEMENT, WITH_REPLACEMENT, EPOCHS = range(6)
 FIXED_SIZE = (WITHOUT_REPLACEMENT, WITH_REPLACEMENT, EPOCHS)
+_DRAWN = {CHAIN_FULL: FULL, CHAIN_BERNOULLI: BERNOULLI, CHAIN_POISSON: WITH_REPLACEMENT, CHAIN_PERSISTENT: PERSISTENT,
+          CHAIN_RESHUFFLED: EPOCHS, CHAIN_CYCLIC: EPOCHS}
 
 ROWS_PER_CALL = 4
 
 
-def kind_of(law: MiniBatch, drawn: str) -> int:
+def kind_of(law: MiniBatch) -> int:
     """How the mini-batches of a law are drawn. The Bernoulli law is drawn in two ways, with the same limit of large N: independent
-    rows, or a fixed number of them (drawn = "without_replacement")."""
-    if isinstance(law, Bernoulli) and drawn == "without_replacement":
-        return WITHOUT_REPLACEMENT
-    return {FullBatch: FULL, Bernoulli: BERNOULLI, Poisson: WITH_REPLACEMENT, Persistent: PERSISTENT,
-            Epochs: EPOCHS}[type(law)]
+    rows, or a fixed number of them."""
+    return WITHOUT_REPLACEMENT if law.fixed_size else _DRAWN[law.chain().kind]
 
 
 def threshold(probability: float) -> int:

@@ -15,7 +15,7 @@ from dmft.core.syntax import bound
 from dmft.model.curves import CurveDefinition
 from dmft.model.experiment import Experiment, observables_of
 from dmft.model.losses import Loss, built_in, get_loss
-from dmft.model.minibatches import Epochs, MiniBatch
+from dmft.model.minibatches import CHAIN_CYCLIC, MiniBatch
 from dmft.model.runfile import Run
 from dmft.model.sample_averages import averages
 from sgd_sim.kernels import minibatch
@@ -122,9 +122,8 @@ def make_flags(run: Run) -> RunFlags:
     experiment = Experiment.from_run(run)
     data, update = experiment.data, experiment.update
     constraint: Any = experiment.constraint
-    return RunFlags(data.plain, data.channel.power, data.bias,
-                    minibatch.kind_of(experiment.batch, run.algorithm.minibatch), not update.plain, update.looks_ahead,
-                    int(_rescaling(constraint).address or 0) if constraint.rescales else 0)
+    return RunFlags(data.plain, data.channel.power, data.bias, minibatch.kind_of(experiment.batch), not update.plain,
+                    update.looks_ahead, int(_rescaling(constraint).address or 0) if constraint.rescales else 0)
 
 
 def make_table(run: Run, samples: int) -> StepTable:
@@ -149,8 +148,9 @@ def _table(run: Run, samples: int, _: tuple[Loss, ...], observed: tuple[CurveDef
     columns += [*addresses[which].T, which, np.array([_compiled_value(curve).address for curve in observed], np.int64)]
     draws = np.zeros((1, 3), np.int64)
     if kind in minibatch.FIXED_SIZE:
-        batches = experiment.batches
-        draws = np.concatenate([_places(law, np.flatnonzero(batches.which == k), samples) for k, law in enumerate(batches.laws)])
+        batches, epochs = experiment.batches, kind == minibatch.EPOCHS
+        draws = np.concatenate([_places(law, epochs, np.flatnonzero(batches.which == k), samples)
+                                for k, law in enumerate(batches.laws)])
         draws = np.append(draws[np.argsort(draws[:, 3]), :3], [[0, 0, steps]], axis=0)
     return StepTable(*map(np.ascontiguousarray, [*columns, draws]))
 
@@ -170,13 +170,14 @@ def _chances(experiment: Experiment) -> list[np.ndarray]:
     return [enter[which], *moves[inverse.reshape(-1)].T]
 
 
-def _places(law: MiniBatch, step: np.ndarray, samples: int) -> np.ndarray:
+def _places(law: MiniBatch, epochs: bool, step: np.ndarray, samples: int) -> np.ndarray:
     """(steps, 4) for mini-batches of fixed size: first and last place in an order of all rows, the key of that order (new for every
     step or epoch, or one for all), and the step. The steps of an epoch divide all rows as evenly as possible."""
-    if not isinstance(law, Epochs):
+    if not epochs:
         first, last, key = np.zeros_like(step), np.full_like(step, max(1, round(law.fraction * samples))), step
     else:
-        since = (step - law.begin) % law.period
-        first, last = since * samples // law.period, (since + 1) * samples // law.period
-        key = np.full_like(step, law.begin) if law.cyclic else step - since
+        chain = law.chain()
+        since = (step - chain.begin) % chain.period
+        first, last = since * samples // chain.period, (since + 1) * samples // chain.period
+        key = np.full_like(step, chain.begin) if chain.kind == CHAIN_CYCLIC else step - since
     return np.stack([first, last, key, step], axis=1)

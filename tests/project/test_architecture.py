@@ -19,8 +19,8 @@ OWNERS = {"mpi4py": "dmft.core.parallel", "h5py": "dmft.core.store", "matplotlib
 # Within a package from the lowest to the highest: a module may import its own layer and those before it.
 LAYERS = {"dmft": ("core", "model", "files", "statics", "equations", "samples", "solvers", "committee", "result", "running",
                    "convergence", "api", "cli"),
-          "sgd_sim": ("kernels", "models", "landscape", "recording", "states", "snapshots", "hessian", "memory", "archive", "cpu",
-                      "gpu", "instances", "callbacks", "result", "simulation", "cli"),
+          "sgd_sim": ("kernels", "models", "landscape", "recording", "predictions", "states", "snapshots", "hessian", "memory",
+                      "archive", "cpu", "gpu", "instances", "callbacks", "result", "simulation", "cli"),
           "workbench": ("scans", "cluster", "inspection", "plots", "reporting", "kinds", "api", "cli")}
 # What users know below and lives above: these modules name it, and it is imported when it is asked for.
 GATES = {"dmft": {"workbench.api"}, "dmft.api": {"workbench.scans.reading"}, "dmft.cli": {"workbench.cli.commands"},

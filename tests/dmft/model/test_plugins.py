@@ -12,12 +12,17 @@ import pytest
 import dmft
 import sgd_sim
 from dmft.core.command import load_plugin
-from dmft.core.errors import RunError
+from dmft.core.errors import RunError, UserError
+from dmft.core.references import citation
 from dmft.model import registry
 from dmft.model.experiment import Experiment, theory_experiment
-from dmft.model.minibatches import Persistent
+from dmft.model.losses import PHASE_OF_SQUARES
+from dmft.model.minibatches import Bernoulli, Epochs, MiniBatch, Persistent, Poisson
+from dmft.model.references import references_of
 from dmft.model.runfile import parse_run
+from dmft.statics.bayes import known_bayes
 from dmft.statics.limit_averages import averages
+from dmft.statics.limits import known_limits
 from sgd_sim.cpu.trajectory import InstanceTrajectory
 from sgd_sim.states import empty_states
 from tests.dmft.equations.test_reference import PLAIN, SAMPLES, assert_same
@@ -76,6 +81,18 @@ def test_a_start():
     assert dmft.solve(elsewhere).m[0] == 0.0 and np.allclose(sgd_sim.simulate(elsewhere).m[:, 0], 1.0)
 
 
+def test_a_start_where_others_are_asked_for_m0():
+    """A closed model, and the scatter of the start, ask for the overlap; a start without one is refused."""
+    angle = {"kind": "angle", "degrees": 60.0}
+    closed = dmft.Experiment(data="p_spin", powers=[[3, 1.0]], signal=[[2, 0.5]], m0=0.5, kind="gd", learning_rate=0.05, t_max=0.5)
+    np.testing.assert_allclose(dmft.solve(closed.replace({"start": angle})).m, dmft.solve(closed).m, atol=1e-14)
+    warm = make(m0=0.5, t_max=0.3, samples=64, replicas=2)
+    own, law = (dmft.start_law(run, quiet=True) for run in (warm.replace({"start": angle}), warm))
+    np.testing.assert_allclose([own.m, own.slope], [law.m, law.slope], atol=1e-9)
+    with pytest.raises(UserError, match='start = "random": the scatter'):
+        dmft.start_law(warm.replace(start="random", loss="phase_retrieval"))
+
+
 @pytest.mark.statistical
 def test_a_law_of_the_data():
     """Inputs of two scales: theory on simulation. Twin: a teacher, whose inputs have one scale."""
@@ -118,6 +135,54 @@ def test_mini_batches():
 
     with pytest.raises(RunError, match=r"law\(0.5\) has p_on = 0.1, p_off = 0.3"):
         make(kind="sgd", minibatch="drifting", **small)
+
+
+def test_mini_batches_of_fixed_size():
+    """A class of its own name draws as the package's does; twin: independent rows."""
+    class Handful(dmft.Drawing, name="handful"):
+        def law(self, fraction):
+            return Bernoulli(fraction, fixed_size=True)
+
+    small = {"kind": "sgd", "batch_fraction": 0.5, "t_max": 1.0, "dimension": 30, "instances": 2}
+    names = ("handful", "without_replacement", "bernoulli")
+    own, same, twin = (sgd_sim.simulate(make(minibatch=name, **small)).m for name in names)
+    np.testing.assert_array_equal(own, same)
+    assert np.abs(own - twin)[:, 1:].min() > 1e-6
+
+
+class OwnLaw(MiniBatch):
+    """A law that no loop is compiled for."""
+
+
+@pytest.mark.parametrize(("law", "fraction", "said"), [
+    (OwnLaw, 0.5, r"law\(0.5\) must be one of FullBatch, .* loops draw these alone"),
+    (lambda fraction: Bernoulli(0.3), 0.5, "with that fraction"),
+    (Epochs, 0.3, r"law\(0.3\) needs 1/l to be a whole number"),
+    (lambda fraction: Bernoulli(fraction) if fraction < 0.4 else Poisson(fraction), [[0.0, 0.25], [1.0, 0.5]], "of one kind"),
+])
+def test_mini_batches_that_are_refused(law, fraction, said):
+    class Refused(dmft.Drawing, name="refused"):
+        def law(self, fraction):
+            return law(fraction)
+
+    with pytest.raises(RunError, match=f'minibatch = "refused": .*{said}'):
+        make(kind="sgd", minibatch="refused", batch_fraction=fraction)
+
+
+def test_a_plugin_is_named_and_cited():
+    """A title names its constraint, and `dmft cite` has the papers that its classes name, one of them of their own."""
+    entry = "@article{me2026,\n  title = {Shells}\n}"
+
+    class Shell(dmft.LinearUpdate, name="shell"):
+        references = (("mignacco2021stochasticity", "rules"), (entry, "the rule of a shell"))
+
+        def coefficients(self, n, beta):
+            return 1.0, 0.0, 0.0
+
+    run = make(constraint=BALL, update="shell")
+    assert run.summary.endswith(", ball") and make(constraint=dmft.Ridge(0.5)).summary.endswith(", ridge 0.5")
+    assert references_of(run) == [("mignacco2021stochasticity", "the theory, and rules"), (entry, "the rule of a shell")]
+    assert entry in citation(references_of(run))
 
 
 def test_the_table_of_a_run_file():
@@ -241,7 +306,30 @@ def test_labels_of_the_simulator():
     fields = landscape.data[:80, :40] @ landscape.w0 / np.sqrt(40)
     np.testing.assert_allclose(landscape.h0, fields + CUBIC["strength"] * (fields**3 - 3 * fields), atol=1e-9)
     result = sgd_sim.simulate(run.replace(t_max=0.3), quiet=True)
-    assert np.isfinite(result.m).all() and "mse_fresh" not in result.curves
+    assert np.isfinite(result.m).all() and np.isfinite(result.mse_fresh).all()
+
+
+def test_losses_ask_what_labels_resemble():
+    """Labels like squares have the loss of squares, whatever their name; a convex loss of signs is looked at where signs are."""
+    class Squares(dmft.Channel, name="own_squares"):
+        like = "square"
+
+        def label(self, h0, zeta):
+            return h0**2 + zeta
+
+    class Halves(dmft.Channel, name="own_signs"):
+        classifies, like, control = True, "sign", "none"
+
+        def label(self, h0, zeta):
+            return np.where(h0 + zeta > 0, 1.0, -1.0)
+
+    assert Experiment.from_run(make(labels="own_squares", loss="phase_retrieval")).losses == (PHASE_OF_SQUARES,)
+    # convex where y = +-1 alone
+    functions = (lambda f, y: 0.5 * y * y * f * f - 0.25 * (y * y - 1) * f * f * 40, lambda f, y: y * y * f - 20 * (y * y - 1) * f,
+                 lambda f, y: y * y - 20 * (y * y - 1) + 0 * f)
+    dmft.register_loss("of_signs", *functions, labels="own_signs", convex=True)
+    with pytest.raises(UserError, match="d2v is negative somewhere"):
+        dmft.register_loss("of_numbers", *functions, labels="own_squares", convex=True)
 
 
 @pytest.mark.statistical
@@ -266,6 +354,34 @@ def test_errors_and_limits_of_a_channel():
     np.testing.assert_allclose(both[0][:6], both[1][:6], rtol=1e-10, atol=1e-12)
     with pytest.raises(RunError, match='labels = "cubic": Bayes-optimal learning is not built in'):
         dmft.bayes(make(labels=CUBIC))
+
+
+def test_a_channel_can_tell_what_the_statics_ask():
+    """y = 2 h0 + noise is the package's field with a quarter of the noise. Twin: the field with the same noise."""
+    class Doubled(dmft.Channel, name="doubled"):
+        def label(self, h0, zeta):
+            return 2.0 * h0 + zeta
+
+        def information(self, label_noise, flip):
+            return lambda q: 1.0 / (1.0 - q + label_noise / 4.0)
+
+        def least_errors(self, q, label_noise, flip):
+            return {"mse": 4.0 * (1.0 - q) + label_noise}
+
+    own, field, twin = (dmft.bayes(make(**settings)) for settings in (
+        {"labels": "doubled", "label_noise": 0.8}, {"label_noise": 0.2}, {"label_noise": 0.8}))
+    assert own.overlap == pytest.approx(field.overlap, rel=1e-12) and own.errors["mse"] == pytest.approx(4.0 * field.errors["mse"])
+    assert abs(own.overlap - twin.overlap) > 0.1
+
+
+def test_statics_of_a_law_of_the_data():
+    """Neither the end of descent nor the Bayes optimum is known for it, and pictures that would draw them do without."""
+    run = make(data={"kind": "two_scales", "wide": 1.6}, constraint=dmft.Ridge(0.2))
+    with pytest.raises(RunError, match='data = "two_scales": where descent ends is known for a teacher'):
+        dmft.fixed_point(run)
+    with pytest.raises(RunError, match='data = "two_scales": Bayes-optimal learning is built in for a teacher'):
+        dmft.bayes(run)
+    assert known_limits(run) == known_bayes(run) == {}
 
 
 # --- a constraint --------------------------------------------------------------------------------------------------------

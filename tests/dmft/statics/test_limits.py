@@ -257,6 +257,8 @@ def test_no_limit_is_one_line():
         fixed_point(run)
     with pytest.raises(RunError, match="temperature > 0: .* keep the weights moving"):
         fixed_point(make(PROBLEMS["P2"]).replace(temperature=0.1))
+    cold = make(PROBLEMS["P2"]).replace(kind="langevin", temperature=0.0)
+    assert fixed_point(cold).m == fixed_point(make(PROBLEMS["P2"])).m
     with pytest.raises(RunError, match="ridge: it changes in time"):
         fixed_point(make(PROBLEMS["P2"]).replace(ridge=[[0.0, 0.3], [0.2, 0.1]]))
     with pytest.raises(UserError, match="d2v is negative"):
