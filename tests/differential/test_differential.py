@@ -36,6 +36,7 @@ def case_with(**options: str) -> Case:
     return Case(RUNS, 3, 5, RUNS.defaults | {name.replace("_", " "): option for name, option in options.items()})
 
 
+@pytest.mark.long
 def test_cases_are_runs_and_are_made_again():
     for index in range(100):
         case = RUNS.case(4, index)
@@ -45,6 +46,7 @@ def test_cases_are_runs_and_are_made_again():
     assert run_text(RUNS.case(5, 0)) != run_text(RUNS.case(4, 0))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("table", [NETWORKS, CLOSED], ids=lambda table: table.name)
 def test_networks_and_closed_models_are_runs(table):
     for index in range(60):
@@ -185,6 +187,7 @@ def test_what_judges_once_stumbled_over():
     assert not largest(compared(long, SMALL), bound(1000)).failed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name, change", [slow("histories", {"theory__samples": 49}), ("stops", {"theory__seed": 7})])
 def test_another_run_is_not_the_same(name, change, monkeypatch):
     """Twin: the second way of two has one sample more, or another seed."""

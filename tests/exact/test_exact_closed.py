@@ -57,6 +57,7 @@ def test_the_compiled_loop_and_single_steps_agree():
     assert np.abs(broken.energy - loop.energy).max() > 1e-6
 
 
+@pytest.mark.long
 def test_blocks_of_the_history_cost_little():
     """p = 3, gradient descent: the energy in blocks against the full history, and what the companion says of it."""
     run = closed_run(powers=[[3, 1.0]], t_max=60.0)
@@ -71,6 +72,7 @@ def test_blocks_of_the_history_cost_little():
     assert abs(np.diff(C)[0]) < 3e-3 and abs(np.diff(chi)[0]) < 1e-3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("inverse", "end"), [(2.0, 0.72609664), (3.0, 0.82701428)])
 def test_end_points_of_the_matrix_tensor_model(inverse, end):
     """m = chi phi'(m), chi^2 = (1 - m^2)/f'(1), to eight digits. Eq. [closed-threshold]."""

@@ -126,6 +126,7 @@ def test_card(card, per_level):
     assert disagreements(found, case.twin(case.setting))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name, per_level", [("bernoulli", 4), ("langevin", 4), pytest.param("bernoulli", 2, marks=SLOW),
                                              pytest.param("with replacement", 4, marks=SLOW)])
 def test_dyadic_history(name, per_level):

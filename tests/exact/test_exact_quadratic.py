@@ -62,6 +62,7 @@ def test_march(name, parts):
     assert disagreements(found, answer(other))
 
 
+@pytest.mark.long
 def test_persistent_mini_batches():
     setting = GD._replace(steps=7)
     found = solutions(run_of(LINGERS, setting), 16, 1024)
@@ -69,6 +70,7 @@ def test_persistent_mini_batches():
     assert disagreements(found, answer(setting, laws.bernoulli(0.4, 8)))
 
 
+@pytest.mark.long
 def test_a_response_that_explodes():
     """A ridge too weak for the curvatures: q grows to 1463 and M_R(30, 0) to 50. Plain tangents find it. Twin: those that the
     identity completes are bounded at 10 in all ([ibp]), and miss 20 of the 50."""

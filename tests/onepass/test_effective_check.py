@@ -58,6 +58,7 @@ REGRESSION = EffectiveDynamics(
 )
 
 
+@pytest.mark.long
 def test_a_users_model_is_confirmed_and_simulated():
     problem, x = regression_sgd(np.array([0.3, 0.8]), 400)
     check = check_effective(REGRESSION, problem, x)
@@ -79,6 +80,7 @@ def test_a_wrong_model_is_refuted(part):
     assert max(check.z(), key=check.z().get) == part
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "model, initial",
     [

@@ -141,6 +141,7 @@ def test_xor_components_by_merging_closures():
     assert sum(len(set(c)) == 4 for c in components()) == 24
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("text", ["0 0 0 0", "+mu 0 0 0", "+mu +mu -nu 0", "+mu -mu +nu -nu", "+mu +mu +mu -nu"])
 def test_xor_fixed_points_and_their_stability(text):
     """Silent neurons, pushed a little, find a mean to serve; the optimal point takes every push back."""
@@ -164,6 +165,7 @@ def test_xor_fixed_points_and_their_stability(text):
         np.testing.assert_allclose(end.m[0], point["m"], atol=1e-9)
 
 
+@pytest.mark.long
 def test_xor_basins_are_decided_by_signs():
     """At infinite snr from small m: optimal iff two v are positive with opposite m^mu and two negative with opposite m^nu.
     By counting signs that has probability (6/16)(1/2)(1/2) = 3/32."""

@@ -170,6 +170,7 @@ def test_mixture_chain_and_sgd_have_one_law(model, initial):
         assert np.all(np.abs(np.log(chain[name].var(0) / sgd[name].var(0))) < 5 * np.sqrt(2 * 4.0 / instances))
 
 
+@pytest.mark.long
 def test_mixture_noise_covariance():
     """One chain step from a point: its variance over delta^2 is the covariance of the SDE."""
     for model, initial in ((BinaryMixture(4.0, 0.1), BINARY), (XorMixture(4.0, 0.05), XOR)):

@@ -33,6 +33,7 @@ def test_leaps_of_links(name, k, exponents, transformed):
     assert multi_index_exponent(link(name), k)[0] == once.first
 
 
+@pytest.mark.long
 def test_directions_do_not_depend_on_the_basis():
     """A rotated staircase has the same leaps along rotated directions; the span of a leap is what has a meaning."""
     rotation, _ = np.linalg.qr(np.random.default_rng(2).standard_normal((3, 3)))
@@ -72,6 +73,7 @@ def test_a_leap_that_waits_for_the_one_before():
     assert_allclose(np.abs(alone.leaps[0].directions), [[0.0, 1.0]], atol=1e-9)
 
 
+@pytest.mark.long
 def test_one_direction_is_the_toolkit_of_hermite():
     for f in (math.tanh, lambda x: x**3 - 3 * x, lambda x: x**4 - 6 * x * x, abs, lambda x: 1.0 if x > 0.3 else 0.0):
         many = lambda z, f=f: np.array([f(float(x)) for x in z[:, 0]])  # noqa: E731

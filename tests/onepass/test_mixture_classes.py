@@ -47,6 +47,7 @@ def test_integrals_are_linear_in_the_weights_and_in_the_labels():
         assert_allclose(mixed, sum(w * one[part] for w, one in zip(weights, corners, strict=True)), atol=1e-14)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize(("cls", "start", "options"), [
     (onepass.BinaryMixture, BINARY, {"class_weights": [[0.8, 0.2]], "class_labels": [[0.9, 0.3]]}),

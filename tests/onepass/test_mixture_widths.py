@@ -24,6 +24,7 @@ def z(paths, ode):
     return max(np.abs((paths.mean()[n] - ode[n]) / np.maximum(paths.error()[n], 1e-12)).max() for n in ("v", "m", "R"))
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize(("p", "labels", "activation"), [(3, XOR, "tanh"), slow(2, THREE, "erf"), slow(6, XOR, "relu")])
 def test_chain_and_sgd_follow_the_ode(p, labels, activation):
@@ -50,6 +51,7 @@ def test_integrals_are_those_of_the_mixtures_with_their_own_rules():
     assert_allclose(limit.covariance(limit.start(s)), xor.covariance(xor.start(s)), atol=1e-14)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_noise_and_errors_of_any_activation():
     """The covariance against steps of SGD (its own estimator), and the classification error against new data."""
@@ -73,6 +75,7 @@ def test_noise_and_errors_of_any_activation():
     assert abs(net.classification_error(s | {"v": -s["v"]}) - wrong.mean()) > 8.0 * error
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_width_solves_xor():
     """The coupon collector's probabilities: 3/32 at four neurons, 0.62 at eight. Twin: one neuron fewer."""

@@ -67,6 +67,7 @@ def test_two_directions_and_two_units_on_the_sphere():
     assert worst(chain, slow.solve(start, [0.3], rtol=1e-4), ("M",)) > 8.0  # without the terms of order gamma
 
 
+@pytest.mark.long
 def test_one_direction_is_the_committee():
     """y = u: a committee with a linear teacher, drift by drift, and the same chain in law of one step."""
     plain = onepass.MultiIndexNetwork("product", 2, 1, 0.5, 0.2, activation="tanh")
@@ -111,6 +112,7 @@ def threshold(u, k):
     return 1.0 if u[0] + 0.3 > 0.0 else -1.0
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore:the drift of this multi-index network")     # a jump: known to 0.4 %
 @pytest.mark.parametrize("which", [slow("logistic"), "clipped", slow("logcosh"), slow("absolute"), slow("own")])

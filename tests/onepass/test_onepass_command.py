@@ -203,6 +203,7 @@ def test_signals_are_answered_within_two_seconds(run_path, tmp_path, process, nu
     assert before <= load_header(checkpoint).attrs["progress"] < 0.5
 
 
+@pytest.mark.long
 def test_an_sde_ensemble_grows_by_the_command(run_path, tmp_path):
     grown, fresh = tmp_path / "grown.h5", tmp_path / "fresh.h5"
     sde = ["--set", "simulation.process=sde", "--quiet"]

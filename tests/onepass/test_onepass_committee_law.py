@@ -14,6 +14,7 @@ def worst_z(paths, ode, names):
     return max(np.abs((paths.mean()[n] - ode[n]) / np.maximum(paths.error()[n], 1e-14)).max() for n in names)
 
 
+@pytest.mark.long
 def test_erf_chain_and_sgd_follow_the_ode():
     net = onepass.Committee("erf", 2, 1, 0.5, 0.1, second_layer="trained", second_layer_rate=0.5)
     times = [1.0, 2.0]

@@ -10,6 +10,7 @@ import pytest
 from onepass import runfile
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "blocks", "said"), [("effective-dynamics", 2, "m_star"), ("one-pass", 4, "1.15")])
 def test_the_examples_run(name, blocks, said, capsys):
     text = (Path(__file__).resolve().parents[2] / "docs" / f"{name}.md").read_text()

@@ -103,6 +103,7 @@ def test_unconstrained_unit_is_as_printed():
     assert_allclose(d["Q"][0, 0], expected, rtol=1e-12)
 
 
+@pytest.mark.long
 def test_noise_of_wide_networks_carries_the_width():
     """Arnaboldi (25), (27), (39), (41), written for p = 1, have sqrt(gamma/d); for general p it is sqrt(gamma/(p d))."""
     p, d, n, t = 2, 2000, 1500, 0.02

@@ -60,6 +60,7 @@ def test_sgd_and_chain_exit_alike():
     assert abs(other.mean - sgd.mean) > 5 * np.hypot(other.error, sgd.error)
 
 
+@pytest.mark.long
 def test_exit_from_zero_overlap_is_that_of_the_ornstein_uhlenbeck_process():
     d, gamma, threshold = 3000, 1 / 12, 0.01
     net = onepass.QuadraticNetwork(1, 1, gamma, constraint="sphere")
@@ -70,6 +71,7 @@ def test_exit_from_zero_overlap_is_that_of_the_ornstein_uhlenbeck_process():
     assert abs(found.mean - exit_times.ornstein_uhlenbeck(d, 1.5 * gamma, 0.0, threshold)) > 8 * found.error
 
 
+@pytest.mark.long
 def test_steps_to_escape_for_information_exponents_one_and_two():
     one = scaling.escape_steps(1, (100, 400, 1600), 24)
     assert abs(one.fit.slope - 1.0) < 0.1
@@ -86,6 +88,7 @@ def test_steps_to_escape_for_information_exponent_three():
     assert abs(three.fit.slope - 2.0) < 4.5 * three.fit.slope_error + 0.15
 
 
+@pytest.mark.long
 def test_distance_from_the_ode_falls_as_the_square_root_of_the_time_step():
     cases = [(1, 500), (1, 2000), (2, 1000), (2, 4000), (4, 8000)]
     nets = [onepass.QuadraticNetwork(p, 1, 0.1 * p, constraint="sphere") for p, _ in cases]

@@ -32,6 +32,7 @@ def moved():
     return {name: path[name] for name in ("M", "Q")}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", [slow("DOP853"), "RK45", "LSODA", slow("Radau")])
 def test_the_ode_is_solved_piece_by_piece(method, moved, monkeypatch):
     path = network().solve(START, [0.0, 2.0, 2.15, 2.3, 20.0], method=method, rtol=1e-9)

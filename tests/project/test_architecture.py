@@ -146,6 +146,7 @@ def test_files_stay_small():
     assert long == {}
 
 
+@pytest.mark.long
 def test_functions_take_few_arguments_by_their_place():
     """What belongs together goes as one NamedTuple, which Numba takes too: arguments by place are swapped too easily."""
     found = {f"{module}.{node.name}" for module, file in MODULES.items() for node in ast.walk(ast.parse(file.read_text()))

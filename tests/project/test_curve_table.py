@@ -41,6 +41,7 @@ def _lists(source: str) -> list[set[str]]:
     return found
 
 
+@pytest.mark.long
 def test_nobody_else_lists_curves():
     listing = {module for module, file in MODULES.items() if module != "dmft.model.curves" and _lists(file.read_text())}
     assert listing == set(ON_PURPOSE)

@@ -116,6 +116,7 @@ def test_ranks_keep_the_bits_of_an_observable(sides, run_python):
     assert done.stdout == "[True, True]\n", done.stderr
 
 
+@pytest.mark.long
 def test_a_resumed_run_keeps_the_bits_of_an_observable(sides, tmp_path):
     run, output = registered(sides).replace(samples=200, replicas=2), tmp_path / "theory.h5"
     whole = dmft.solve(run, quiet=True)

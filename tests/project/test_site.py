@@ -183,6 +183,7 @@ def test_code_of_the_pages_is_python(page):
         compile(block, page.name, "exec")
 
 
+@pytest.mark.long
 def test_code_of_the_guides_runs(results, monkeypatch, tmp_path):
     """With the curves of a simulation in the place of one's own."""
     monkeypatch.chdir(tmp_path)

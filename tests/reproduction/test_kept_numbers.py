@@ -81,6 +81,7 @@ def test_a_diverged_run_is_counted_and_left_out(simulation):
     assert found.diverged == 1 and found.curve("m").count == 6
 
 
+@pytest.mark.long
 def test_solutions_side_by_side_are_the_replicas(run, theory):
     """The same seeds and numbers as `dmft solve`, in other processes; a deadline leaves what was reached."""
     found = side_by_side(run, 2, None, lambda text: None)

@@ -17,6 +17,7 @@ from reproduction.paper.scale import scaled
 from reproduction.paper.validation import VALIDATION
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_the_table_of_kernels(tmp_path):
     """Persistent SGD to t = 2 at small sizes agrees; twin: another power of C disagrees. Kept numbers give the same."""

@@ -39,6 +39,7 @@ def test_every_run_file_loads(path):
     load_run(path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_job_of_every_size_is_a_valid_run_with_its_own_output(name, monkeypatch):
     monkeypatch.chdir(ROOT)

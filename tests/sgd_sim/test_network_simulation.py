@@ -70,7 +70,7 @@ def test_what_is_trained_is_compared_and_matrices_are_known_by_their_names():
 
     assert names() == ["m[0,0]", "m[1,0]", "C[0,0]", "C[0,1]", "C[1,1]", "a[0]", "a[1]", "beta[0]", "beta[1]", "loss", "mse"]
     assert names("mse", "C", "a[1]") == ["mse", "C[0,0]", "C[0,1]", "C[1,1]", "a[1]"]
-    with pytest.raises(FileError, match="has no dataset 'q'; observables in it: m, C, a, beta, loss, mse$"):
+    with pytest.raises(FileError, match="has no 'q'; observables in it: m, C, a, beta, loss, mse$"):
         names("q")
     drawn = {axis.get_ylabel() for axis in theory.plot().axes}
     assert {"second layer $a$", r"intercepts $\beta$"} <= drawn

@@ -125,6 +125,7 @@ def worst(theory: dmft.Theory, simulation: sgd_sim.SimulationResult) -> float:
     return max(float(np.abs((theory.curves[name][steps] - mean[name]) / bars[name]).max()) for name in bars)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_theory_and_simulation_of_a_rule():
     """Four numbers, correlated. Twin: the theory of Nesterov's momentum. Measured: 1.1 and 9.3 standard errors."""

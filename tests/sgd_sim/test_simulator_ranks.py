@@ -30,6 +30,7 @@ def test_ranks_change_nothing(run_python, tmp_path, demo_text, landscape):
         np.testing.assert_array_equal(getattr(ranks, name), getattr(alone, name))
 
 
+@pytest.mark.long
 def test_bad_input_is_told_once(run_python, tmp_path, demo_text):
     (tmp_path / "a.toml").write_text(demo_text)
     done = run_python("-m", "sgd_sim", "run", "a.toml", "--set", "simulation.dimension=2000000", ranks=2,

@@ -118,6 +118,7 @@ np.save(sys.argv[1], np.stack([drive(job, None, quiet=True).result.states.curves
 """
 
 
+@pytest.mark.long
 def test_threads_change_nothing(run, tmp_path):
     """Three instances: two side by side, then one with its rows in two threads."""
     text = run.to_toml()

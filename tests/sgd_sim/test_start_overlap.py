@@ -39,6 +39,7 @@ def test_the_overlap_of_the_papers_start_scatters():
     assert np.abs(overlaps("exact") - M0).max() < 1e-12
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_what_the_scatter_becomes():
     """The regression of m(t) on m(0) over runs has the slope dm/dm0 of the theory; the twin, a scatter that stays as it is,

@@ -148,6 +148,7 @@ class Broken(HostGpu):
         return super().kernels(text.replace(self.old, self.new), names)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(COMPILER is None, reason="no C++ compiler to run CUDA sources on the host")
 @pytest.mark.parametrize("old, new", [
     ("sums[r * UNITS + q] += response * E[q * apart + t]", "sums[q * UNITS + r] += response * E[q * apart + t]"),

@@ -18,6 +18,7 @@ def test_blocks_without_merges_are_the_full_history():
     assert np.array_equal(full.curves["m"], blocks.curves["m"]) and np.array_equal(full.curves["C"], blocks.curves["C"])
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("full_tangents", [False, True])
 def test_blocks_cost_little(full_tangents):

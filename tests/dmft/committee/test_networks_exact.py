@@ -177,6 +177,7 @@ def _population(run, steps: int) -> np.ndarray:
     return np.array(found)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_many_samples_are_the_population_and_the_correction_is_one_over_alpha():
     gaps = []

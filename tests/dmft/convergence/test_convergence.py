@@ -30,6 +30,7 @@ def study(small, tmp_path_factory):
     return dmft.convergence_study(small, samples=[256, 64], learning_rate=[0.01, 0.04, 0.02], output=path, quiet=True), path
 
 
+@pytest.mark.long
 def test_points_go_from_coarse_to_fine_and_are_independent(study):
     result, _ = study
     assert result["samples"].values.tolist() == [64, 256] and result["learning_rate"].values.tolist() == [0.04, 0.02, 0.01]
@@ -55,6 +56,7 @@ def test_the_limit_continues_the_line(study):
     assert np.allclose(axis.limit["M_C"], axis.limit["M_C"].T) and np.all(np.triu(axis.limit["M_R"]) == 0)
 
 
+@pytest.mark.long
 def test_a_study_reads_back_and_shows_itself(study, dmft_main):
     result, path = study
     again = dmft.load(path)
@@ -121,6 +123,7 @@ def test_a_stopped_study_goes_on_point_by_point(small, study, tmp_path, dmft_mai
     assert "samples/values differs" in told and "the same numbers" not in told
 
 
+@pytest.mark.long
 def test_mixing_and_blocks(small):
     iterate = small.replace(method="iterate", t_max=0.08)
     axis = dmft.convergence_study(iterate, mixing=[0.5, 1.0], quiet=True)["mixing"]
@@ -132,6 +135,7 @@ def test_mixing_and_blocks(small):
     assert 0 < axis.table["distance"]["C"][0] < 0.05 and axis.seeds.tolist() == [1, 1]
 
 
+@pytest.mark.long
 def test_the_command(dmft_main, tmp_path, small):
     Path(tmp_path / "run.toml").write_text(small.to_toml())
     done = dmft_main("converge", "run.toml", "--samples", "32,64", "--quiet", "--plot", "study.png", "-o", "study.h5")

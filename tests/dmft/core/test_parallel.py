@@ -134,6 +134,7 @@ def test_one_failing_rank_brings_all_down_with_its_message(run_python, rank, kin
     assert ("Traceback" in done.stderr) == (kind == "bug")
 
 
+@pytest.mark.long
 def test_an_error_of_all_ranks_is_told_once(run_python):
     done = run_python("-m", "dmft", "solve", "missing.toml", ranks=2)
     assert done.returncode == 2

@@ -57,6 +57,7 @@ def test_the_march_solves_the_equations(name):
     assert_same(make_march(run, SAMPLES, parts=PLAIN), kernels, weights, 1e-6 if name == "scheduled langevin" else 1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["scheduled persistent", "heavy ball", "nesterov", "own rule", "cyclic"])
 def test_the_iteration_solves_the_equations(name):
     run = run_of(name)
@@ -163,6 +164,7 @@ KNOWN = {
 QUICK = ("A3", "B4", "B5", "C1")
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in KNOWN])
 def test_against_an_independent_program(name):

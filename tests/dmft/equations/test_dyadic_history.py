@@ -146,6 +146,7 @@ def test_until_blocks_merge_it_is_the_full_history(constraint):
     assert np.abs(blocks.curves["m"] - full.curves["m"]).max() > 1e-6
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_every_algorithm_marches_in_blocks(algorithm):
     """Persistent mini-batches make chi rough: drawn given less of its past it takes another path, so that single
@@ -322,6 +323,7 @@ def columns_off(blocks: March, full: March) -> dict[str, float]:
 BOUNDS = {"M_C": 1e-3, "M_R": 3e-4, "C": 3e-4, "R": 3e-4, "chi": 3e-4}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("constraint", CONSTRAINTS)
 def test_columns_are_entries_at_single_times(constraint):
     """C(t, t_w), R, M_C, M_R and chi of blocks against those of the full history with the same random numbers. Twin: read off the

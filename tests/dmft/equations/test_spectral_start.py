@@ -178,6 +178,7 @@ def test_a_preprocessing_that_cannot_be_translated_is_refused_on_a_gpu(monkeypat
     check_cuda(HostGpu(), spectral_loss("listed", 3.0), "theory")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")
 @pytest.mark.parametrize("name", with_slow(PREPROCESSINGS, "truncated"))
 def test_power_iteration_has_the_same_loss_on_a_gpu(name, monkeypatch):
@@ -187,6 +188,7 @@ def test_power_iteration_has_the_same_loss_on_a_gpu(name, monkeypatch):
         check_cuda(HostGpu(), spectral_loss(name, 3.0), "theory")
 
 
+@pytest.mark.long
 def test_the_start_has_its_own_line(tmp_path, caplog, capsys):
     """What was done before t = 0 is told while solving and by dmft inspect, phases too; subset has jumps, the loss has not."""
     caplog.set_level(logging.INFO, "dmft")

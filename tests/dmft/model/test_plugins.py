@@ -413,6 +413,7 @@ def test_a_ball_is_a_sphere_with_smaller_labels(settings, per_level):
         assert all(close) == same, close
 
 
+@pytest.mark.long
 def test_a_ball_by_the_reference():
     """The march against the equations as they are written, for phase retrieval; twin: those of the sphere."""
     few = {"loss": "phase_retrieval", "learning_rate": 0.02, "t_max": 0.28, "kind": "sgd", "batch_fraction": 0.5}

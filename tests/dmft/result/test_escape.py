@@ -85,6 +85,7 @@ def test_more_replicas_are_added(solved, tmp_path):
     assert not np.array_equal(first.V, theory.V)
 
 
+@pytest.mark.long
 def test_the_command_prints_and_draws(solved, capsys):
     path, _ = solved
     assert run_command(["escape", str(path), "--dimension", "100,400", "--level", "0.1"]) == 0

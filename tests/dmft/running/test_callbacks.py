@@ -33,6 +33,7 @@ def test_a_callback_of_solve_sees_every_step_of_every_replica():
     np.testing.assert_array_equal(dmft.solve(RUN, quiet=True).m, theory.m)
 
 
+@pytest.mark.long
 def test_a_callback_of_an_iteration_sees_every_sweep():
     seen = []
     theory = dmft.solve(RUN.replace(method="iterate", replicas=1, max_sweeps=400), quiet=True, callback=seen.append)

@@ -71,6 +71,7 @@ def test_independent_noises_fail(monkeypatch):
     assert distance(linear(HEAT)) > 14
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("history", ["full", "dyadic"])
 def test_without_noise_copies_are_one(history):
     run = dmft.parse_run(run_text("gd", t_max=1.2, theory={

@@ -60,6 +60,7 @@ def test_companions_are_solutions_with_half_of_it(start):
     assert np.abs(whole.bias["q"]).max() > 1e-3 and off > 1e-9
 
 
+@pytest.mark.long
 def test_estimates_are_means_over_replicas_with_their_errors(tmp_path):
     """Three replicas; only the first and the last have a companion with half the blocks. More replicas are added through a file,
     with the same bits."""

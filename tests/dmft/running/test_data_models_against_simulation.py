@@ -54,6 +54,7 @@ def test_theory_is_the_limit_of_the_simulation(name):
     assert worst(dmft.solve(run, quiet=True), sgd_sim.simulate(run)) < 5
 
 
+@pytest.mark.long
 def test_a_theory_of_other_data_is_seen(monkeypatch):
     """Twins: clusters without their centres, and labels that the theory does not flip."""
     run = make("three clusters, door")

@@ -39,6 +39,7 @@ def solution(index: int) -> Replica:
     return replica
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bad", [0, 1])
 def test_the_others_give_the_result(tail, tmp_path, bad):
     tail({bad: 1e-3})
@@ -58,6 +59,7 @@ def test_the_others_give_the_result(tail, tmp_path, bad):
     assert loaded.outcome == "done" and loaded.diverged == 1 and np.isfinite(loaded.bias["m"]).all()
 
 
+@pytest.mark.long
 def test_more_replicas_extend_a_run_with_a_diverged_one(tail, tmp_path):
     tail({0: 1e-3})
     with pytest.warns(OutcomeWarning):

@@ -133,6 +133,7 @@ def test_a_complete_result_is_left_alone_whatever_its_outcome(dmft_main, tmp_pat
     assert (tmp_path / "a.h5").read_bytes() == before
 
 
+@pytest.mark.long
 def test_iterate_starts_from_a_file(tmp_path):
     run = make_run(ALGORITHMS["sgd"], steps=15, samples=100, replicas=1, method="iterate", mixing=1.0, tolerance=1e-10)
     first = dmft.solve(run, output=tmp_path / "a.h5", quiet=True)
@@ -154,6 +155,7 @@ def test_memory_is_refused_before_any_work():
             dmft.solve(make_run({"kind": "gd"}, steps=50_000, replicas=1, **too_large), quiet=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("noise", ["frozen", slow("fresh")])
 def test_an_iteration_takes_the_memory_that_was_asked_for(noise):
     """What NumPy allocates at most, both solutions at work, against what is checked before the start. On one rank the two solutions

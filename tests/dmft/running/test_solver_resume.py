@@ -55,6 +55,7 @@ def test_a_first_guess_is_kept_with_the_checkpoint(tmp_path):
     assert_array_equal(result.history, whole.history)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("steps", "words"), [(30, "rounding alone"), (201, "is now dyadic")])
 def test_a_longer_run_says_what_it_changes(tmp_path, caplog, steps, words):
     run = make_run({"kind": "gd"}, steps=20, samples=64, replicas=1)
@@ -66,6 +67,7 @@ def test_a_longer_run_says_what_it_changes(tmp_path, caplog, steps, words):
         assert_allclose(longer.m[:21], first.m, rtol=0, atol=1e-9)
 
 
+@pytest.mark.long
 def test_the_wall_time_of_all_stretches_is_added_up(tmp_path):
     run = make_run({"kind": "gd"}, steps=20, samples=64, replicas=2)
     interrupted(run, tmp_path / "a.h5", 30)
@@ -199,6 +201,7 @@ def test_a_state_is_taken_only_where_the_longer_run_would_have_passed_it(tmp_pat
     assert_allclose(result.kernels.M_C, straight.kernels.M_C, rtol=0, atol=1e-7)
 
 
+@pytest.mark.long
 def test_a_state_of_another_kind_is_not_taken(tmp_path, caplog):
     """From full to dyadic the past is laid out anew: the run begins again and says so."""
     run = make_run({"kind": "gd"}, steps=20, samples=64, replicas=1, keep_state=True)

@@ -87,6 +87,7 @@ def test_the_two_samplings_are_told_apart():
     assert worst_z(solve("linear with replacement"), "linear sgd") > 1.5 * BOUND
 
 
+@pytest.mark.long
 def test_identity_for_nu_hat():
     """(1 - x_n - m_n m_u)/eta = alpha <g h~>, zero within Monte-Carlo error; the two nu_hat differ by O(eta)."""
     theory = solve("persistent")

@@ -55,6 +55,7 @@ def steady() -> np.ndarray:
     return drawn(Batches.steady(LAW, STEPS))
 
 
+@pytest.mark.long
 def test_every_move_has_its_probability(steady):
     """240 shares: 5 standard errors is exceeded in one of 7000 runs. Rates that are wrong by a fifth fail."""
     batches = Batches.steady(LAW, STEPS)

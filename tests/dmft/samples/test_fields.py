@@ -31,6 +31,7 @@ def test_losses_of_the_package_are_found_on_disk(run_python):
     assert again.stdout.strip() == "[0, 0]", again.stderr
 
 
+@pytest.mark.long
 def test_a_loss_of_a_user_leaves_nothing_on_disk():
     loss = register_loss("mine", lambda f, y: 0.5 * (f - y) ** 2, lambda f, y: f - y, lambda f, y: 1.0 + 0.0 * f)
     compiled_here(loss)

@@ -59,6 +59,7 @@ def test_residual_is_measured_before_mixing():
     assert first[0] == first[1] > 0.1
 
 
+@pytest.mark.long
 def test_a_guess_that_explodes_repairs_itself():
     """Strong mini-batch noise and a large step: the paper's guess blows up, rows before that are kept, and the iteration still ends
     at the march. Most marches of so few samples diverge here, too, 37 of 40: the first that does not is taken."""

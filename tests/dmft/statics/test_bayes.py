@@ -121,6 +121,7 @@ def test_a_network_gets_no_line_of_a_single_direction():
     assert known_bayes(network) == {}
 
 
+@pytest.mark.long
 @pytest.mark.cli
 def test_limit_tells_both(dmft_main, tmp_path):
     """Phase retrieval has no limit of gradient descent but thresholds; logistic regression has both; the door has neither."""

@@ -48,6 +48,7 @@ def make(problem: str, eta: float = 0.1, t_max: float = 1.0, theory: str = "") -
                      f"[theory]\n{theory}")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", EXPECTED)
 def test_numbers_of_another_solver(name):
     found = fixed_point(make(PROBLEMS[name]))
@@ -247,6 +248,7 @@ def test_gradient_descent_without_the_centres_ends_elsewhere(monkeypatch):
         assert _distance("P6", theory) < 6
 
 
+@pytest.mark.long
 def test_no_limit_is_one_line():
     for problem, said in (('alpha = 2\nloss = "phase_retrieval"', "not convex"),
                           ('alpha = 2\nloss = "logistic"\n' + RIDGE.format(0), "no fixed point")):

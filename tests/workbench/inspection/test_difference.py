@@ -51,6 +51,7 @@ def test_chance_exceeds_the_bounds_of_one_dataset_in_a_hundred(kind, shape):
         assert sum(one.single.z > chance_bounds(1, np.array(6.0)) for one in found) > MOST
 
 
+@pytest.mark.long
 def test_the_bounds_are_not_idle():
     """At one entry its stretch is the entry itself, and its bound that of half of CHANCE, of which Welch's degrees of freedom leave
     more than a half for 4 replicas on each side."""
@@ -59,6 +60,7 @@ def test_the_bounds_are_not_idle():
     assert binom.ppf(1e-4, pairs, CHANCE / 4) <= alarms <= binom.isf(1e-4, pairs, CHANCE / 2)
 
 
+@pytest.mark.long
 def test_few_replicas_against_many():
     """4 replicas against 32 of the same law. Twin: Welch's degrees of freedom are too many where the error of the 4 is small by
     chance, and alarms with them three times as many as promised; those of the smaller side hold."""

@@ -55,6 +55,7 @@ def test_theory_figures_are_those_of_the_result(results, dmft_main):
     assert not any("M_C" in text or "C(t,t)" in text for text in facts["warnings"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name, spoil, word", [
     ("kernels/M_C", lambda M: M - 0.9 * np.diag(np.diag(M)), "no covariance"),
     ("kernels/C", lambda C: C + 1e-3, "sphere"),
@@ -78,6 +79,7 @@ def _told(dmft_main, edited, results, name: str, size: float, own: float, bar: f
                                                                                            if f"of {dataset} beyond" in w])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["bias/m", slow("bias/loss"), slow("bias/mu"), "bias/columns/C"])
 def test_a_bias_larger_than_the_error_bar_is_told(results, dmft_main, edited, name):
     """As the FAQ says, of every curve and column: ten errors from zero and four bars is a warning, two errors is told without one;

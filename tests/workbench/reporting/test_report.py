@@ -38,6 +38,7 @@ def _without_scripts(text: str) -> str:
     return re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
 
 
+@pytest.mark.long
 def test_the_page_asks_for_nothing_else(page):
     """No address outside the scripts; inside, the browser is told to refuse the network."""
     text = page.read_text()
@@ -240,6 +241,7 @@ def test_markup_in_titles_and_names_is_text_in_the_browser(results, tmp_path):
         assert browser.errors == []
 
 
+@pytest.mark.long
 def test_a_scan_is_shown_as_its_table(results, tmp_path, dmft_main):
     """With the numbers of its files, and not as one experiment that differs from others."""
     run, folder = results.run.replace(kind="gd", samples=32, replicas=2, t_max=0.1), tmp_path / "grid"

@@ -30,6 +30,7 @@ def results(tmp_path_factory):
     return folder
 
 
+@pytest.mark.long
 def test_every_number_comes_from_its_file(dmft_main, results, tmp_path):
     done = dmft_main("collect", str(results), "--times", "0.1,0.4", "--threshold", "0.5", "-o", "s.h5")
     assert done.returncode == 0, done.stderr
@@ -51,6 +52,7 @@ def test_every_number_comes_from_its_file(dmft_main, results, tmp_path):
             assert np.isnan(table.arrays["share"][row]).all() and table.arrays["count"][row] == 2
 
 
+@pytest.mark.long
 def test_collect_again_after_more_points_and_leave_others_alone(dmft_main, results, tmp_path):
     assert dmft_main("collect", str(results), "-o", "s.h5").returncode == 0
     assert dmft_main("collect", str(results), "-o", "s.h5").returncode == 0
@@ -78,6 +80,7 @@ def test_complaints_are_one_line(dmft_main, results, tmp_path):
         assert done.returncode == 2 and words in done.stderr and len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.long
 def test_a_table_can_be_looked_at_and_drawn_again(dmft_main, results, tmp_path):
     assert dmft_main("collect", str(results), "-o", "s.h5", "--plot", "first.png").returncode == 0
     done = dmft_main("plot", "s.h5", "-o", "again.png")
@@ -86,6 +89,7 @@ def test_a_table_can_be_looked_at_and_drawn_again(dmft_main, results, tmp_path):
     assert dmft_main("inspect", "s.h5").returncode == 0 and dmft_main("export", "s.h5", "--csv", "tables").returncode == 0
 
 
+@pytest.mark.long
 def test_a_table_of_networks_holds_the_size_of_their_overlaps(dmft_main, tmp_path):
     """The root mean square over units of |m_r|, from single replicas and instances."""
     run, folder = network_run({**SPHERES, "kind": "gd", "samples": 32, "replicas": 3, "dimension": 20, "instances": 3, "t_max": 0.2,

@@ -106,6 +106,7 @@ class Soon:
         return int(time.monotonic() > self.at)
 
 
+@pytest.mark.long
 def test_programs_that_stop_or_break(program, tmp_path):
     """A stop reaches those that run, and leaves the others undone; what breaks says why."""
     began = time.monotonic()
@@ -160,6 +161,7 @@ def plane(values: list[tuple[float, float]]) -> Scan:
     return make_scan(rows, [0.5], 1e-7)
 
 
+@pytest.mark.long
 def test_two_keys_make_a_map(tmp_path):
     """All pairs of three by three values are drawn as a map, each where it belongs; with one missing, or --against, as lines."""
     whole = [(a, m) for a in (2.0, 3.0, 4.0) for m in (0.1, 0.2, 0.3)]
