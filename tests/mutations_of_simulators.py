@@ -41,7 +41,7 @@ SIMULATOR_MUTATIONS = [
              SIMULATOR_ALGORITHMS),
     Mutation("Nesterov looks too far ahead", "sgd_sim/kernels", "return w + lookahead * (w - before)",
              "return w + 1.01 * lookahead * (w - before)", SIMULATOR_ALGORITHMS),
-    Mutation("epochs overlap", "sgd_sim/kernels", "(since + 1) * samples // law.period", "(since + 1) * samples // law.period + 1",
+    Mutation("epochs overlap", "sgd_sim/kernels", "(since + 1) * samples // chain.period", "(since + 1) * samples // chain.period + 1",
              SIMULATOR_ALGORITHMS),
     Mutation("heat of momentum", "sgd_sim/kernels", "np.sqrt(experiment.heat_n)",
              "np.sqrt(2 * experiment.temperature * experiment.eta_n)", SIMULATOR_ALGORITHMS),
