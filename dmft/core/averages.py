@@ -51,14 +51,19 @@ def error_text(error: float, form: str = ".2g") -> str:
     return number_text(0.0 if abs(error) < ERROR_ROUNDING else error, form)
 
 
+def is_rounding(error: float, value: float) -> bool:
+    """Whether a standard error is only the rounding of its mean, however small that is: a loss may be 1e-20 and have one."""
+    return abs(error) <= ERROR_ROUNDING * abs(value)
+
+
 def with_error(value: float, error: float, repetition: str = "instance") -> str:
     """A mean to the last digit of its standard error, or plain words where a single repetition leaves none."""
     if np.isnan(error):
         return f"{value:.5g} (one {repetition}: no error bar)"
-    if not ERROR_ROUNDING <= error < np.inf:
-        return f"{value:.6g} +- {error_text(error)}"
+    if is_rounding(error, value) or np.isinf(error):
+        return f"{value:.6g} +- {0 if np.isfinite(error) else error}"
     first, last = (int(np.floor(np.log10(size))) for size in (abs(value) or error, error))
-    return f"{f'{value:#.{max(first - last + 2, 1)}g}'.rstrip('.')} +- {error_text(error, '#.2g').rstrip('.')}"
+    return f"{f'{value:#.{max(first - last + 2, 1)}g}'.rstrip('.')} +- {f'{error:#.2g}'.rstrip('.')}"
 
 
 def number_text(value: float, form: str) -> str:

@@ -122,6 +122,11 @@ class Channel(Physics, key="labels"):
             return f"label(h0, zeta) fails: {error}"
         if found.shape != _AT.shape or not np.isfinite(found).all():
             return "label(h0, zeta) must give a finite number for every sample: an array as long as h0"
+        bases = type(self).__mro__
+        labels, errors = (next(k for k, base in enumerate(bases) if name in vars(base)) for name in ("label", "errors"))
+        base = bases[errors]
+        if labels < errors and base is not Channel:
+            return f"its label is not that of {base.__name__}, whose errors on new samples it has; derive it from dmft.Channel"
         if self.control != SMOOTH:
             return ""
         off = np.abs(self.slope(_AT, 0.1) - Channel.slope(self, _AT, 0.1)) > 1e-4 * (1.0 + np.abs(self.label(_AT, 0.1)))

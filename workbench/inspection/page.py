@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dmft.core.averages import ERROR_ROUNDING, error_text
+from dmft.core.averages import ERROR_ROUNDING, error_text, number_text
 from dmft.core.progress import time_text
 from dmft.core.schema import to_toml_value
 from dmft.core.text import visible
@@ -22,7 +22,7 @@ def page(facts: dict[str, Any]) -> str:
     parts.append(_section("run", [*_run(facts["run"], _OTHER_HALF.get(facts["kind"], "")),
                                   *([f"spectral start: {start}"] if start else [])]))
     if facts["curves"]:
-        parts.append(_section("key figures", _curves(facts["curves"])))
+        parts.append(_section("key figures", curve_lines(facts["curves"])))
     if "study" in facts:
         parts.append(_section("study", facts["study"]["text"].splitlines()))
     if facts["checks"]:
@@ -81,22 +81,21 @@ def _wrapped(head: str, words: list[str], width: int = 112) -> list[str]:
     return [*lines, line.rstrip()]
 
 
-def _curves(rows: list[dict[str, Any]]) -> list[str]:
+def curve_lines(rows: list[dict[str, Any]]) -> list[str]:
+    """A table of curves, a line for each time."""
     names = [name for name in rows[0] if name != "t" and not name.endswith("_error")]
     lines = [f"{'t':>10}" + "".join(f"  {name:>12} +- {'error':<8}" for name in names)]
     for row in rows:
-        lines.append(f"{row['t']:10.4g}" + "".join(
-            f"  {_number(_rounded(row[name]), '12.6g')} +- {_error(row[name + '_error'])}" for name in names))
+        lines.append(f"{row['t']:10.4g}" + "".join(f"  {_with_error(name, row[name], row[name + '_error'])}" for name in names))
     return [line.rstrip() for line in lines]
 
 
-def _rounded(value: float | None) -> float | None:
-    """A mean that is only rounding (m of a start at m0 = 0) is shown as 0, as its error is."""
-    return 0.0 if value is not None and abs(value) < ERROR_ROUNDING else value
-
-
-def _error(value: float | None) -> str:
-    return error_text(float("nan") if value is None else value, "<8.2g")
+def _with_error(name: str, value: float | None, error: float | None) -> str:
+    """A mean that is only rounding (m of a start at m0 = 0) is shown as 0, as its error is; a loss can be as small as it is."""
+    if name != "loss" and value is not None and abs(value) < ERROR_ROUNDING:
+        value = 0.0
+    known = float("nan") if error is None else error
+    return f"{_number(value, '12.6g')} +- {number_text(known, '<8.2g') if name == 'loss' else error_text(known, '<8.2g')}"
 
 
 def _number(value: float | None, form: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dmft.convergence.study import Study
+from dmft.core.averages import is_rounding
 from dmft.core.schema import to_toml_value
 from dmft.result.comparison import AGREE, DIVERGED, VERDICTS, compare, judged_together
 from dmft.result.theory import Theory
@@ -76,19 +77,14 @@ def _comparison(theory: Opened, simulations: list[Opened]) -> str:
         verdicts.append(result.verdict)
         worst, bound = np.fmax(worst, result.worst), max(bound, result.bound)
         for i in np.unique(np.linspace(0, result.t.size - 1, MOST_ROWS).astype(int)):
-            theirs_error, our_error = float(result.simulation.error[i]), float(result.theory.error[i])
-            rows.append((result.observable, float(result.t[i]), float(result.theory.mean[i]), _unless_rounding(our_error),
-                         float(result.simulation.mean[i]), _unless_rounding(theirs_error), _unless_rounding(float(result.z[i]))))
+            sides = [(float(side.mean[i]), float(side.error[i])) for side in (result.theory, result.simulation)]
+            shown = [(mean, 0.0 if is_rounding(error, mean) else error) for mean, error in sides]
+            rows.append((result.observable, float(result.t[i]), *shown[0], *shown[1], round(float(result.z[i]), 2)))
     if not rows:
         return "<p>no common time at which both are finite; nothing to compare</p>"
     verdict = DIVERGED if theory.result.outcome.startswith("diverged") else max(verdicts, key=VERDICTS.index)
     return table(("", "t", "theory", "error", "simulation", "error", "z"), rows, [abs(row[-1]) > bound for row in rows]) + (
         f"<p>max |z| = {worst:.2f}; 99 % of tables stay below {bound:.1f}. Verdict: {verdict}.</p>") + _kernels(theory, simulations)
-
-
-def _unless_rounding(value: float) -> float:
-    """0 for what is rounding alone, as the error of an overlap that is given and the z that follows from it."""
-    return 0.0 if abs(value) < 1e-9 else value
 
 
 def _kernels(theory: Opened, simulations: list[Opened]) -> str:

@@ -55,7 +55,8 @@ def test_a_single_repetition_is_told_in_words():
 
 @pytest.mark.parametrize(("value", "error", "text"), [
     (0.5, 0.0123, "0.500 +- 0.012"), (-0.93456, 0.001, "-0.9346 +- 0.0010"), (1.5e-9, 2.3e-10, "1.50e-09 +- 2.3e-10"),
-    (0.001, 0.02, "0.001 +- 0.020"), (123.4, 12.0, "123 +- 12"), (0.2, 1e-17, "0.2 +- 0")])
+    (0.001, 0.02, "0.001 +- 0.020"), (123.4, 12.0, "123 +- 12"), (0.2, 1e-17, "0.2 +- 0"),
+    (1.5e-20, 2e-21, "1.50e-20 +- 2.0e-21"), (0.0, 0.0, "0 +- 0")])
 def test_a_mean_ends_where_its_error_ends(value, error, text):
     assert with_error(value, error) == text
 

@@ -19,6 +19,7 @@ from workbench.inspection.checks import theory_checks
 from workbench.inspection.curves import decades
 from workbench.inspection.live import partial_theory
 from workbench.inspection.opening import open_file
+from workbench.inspection.page import curve_lines
 
 pytestmark = pytest.mark.cli
 
@@ -283,3 +284,9 @@ def test_netcdf_holds_the_curves(results, dmft_main, tmp_path):
     assert np.array_equal(data["M_R"].values, results.result.kernels.M_R) and data["m"].units == "1" and data["m"].dims == ("t",)
     refused = dmft_main("export", str(results.theory), "--netcdf", "a.nc")
     assert refused.returncode == 2 and "--force" in refused.stderr
+
+
+def test_a_loss_is_shown_however_small():
+    """That of a solved run; an overlap of that size is rounding."""
+    lines = curve_lines([{"t": 0.5, "m": 3e-17, "m_error": 2e-17, "loss": 1.5e-20, "loss_error": 2e-21}])
+    assert lines[1].split() == ["0.5", "0", "+-", "0", "1.5e-20", "+-", "2e-21"]
