@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -201,6 +201,7 @@ def _argument(value):
 
 
 _recording: list | None = None  # what is launched while a queue records
+_waiting: list | None = None  # what the queue that is running does when it is waited for
 
 
 def _launched(work):
@@ -209,37 +210,51 @@ def _launched(work):
 
 
 class HostMirror:
-    """What numerics ask of a Mirror."""
+    """What numerics ask of a Mirror. Until its queue is waited for, what is sent cannot be written, nor is there what is fetched:
+    on a card either would be a matter of chance."""
 
     def __init__(self, shape, dtype):
         self.device, self.host = np.zeros(shape, dtype), np.zeros(shape, dtype)
 
     def send(self):
-        _launched(lambda: np.copyto(self.device, self.host))
+        def work():
+            np.copyto(self.device, self.host)
+            if _waiting is not None:
+                self.host.setflags(write=False)
+                _waiting.append(partial(self.host.setflags, write=True))
+
+        _launched(work)
 
     def fetch(self):
-        _launched(lambda: np.copyto(self.host, self.device))
+        def work():
+            assert _waiting is not None
+            self.host.fill(np.nan)
+            _waiting.append(partial(np.copyto, self.host, self.device.copy()))
+
+        _launched(work)
 
 
 class HostQueue:
     """What numerics ask of a Queue. As on a card, launches of a name are recorded with their arguments and then replayed."""
 
     def __init__(self):
-        self._recorded = {}
+        self._recorded, self._waiting = {}, []
 
     def run(self, name, launches, record=True):
-        global _recording
-        if not record:
-            return launches()
-        if name not in self._recorded:
+        global _recording, _waiting
+        if record and name not in self._recorded:
             self._recorded[name] = _recording = []
             launches()
             _recording = None
-        for work in self._recorded[name]:
+        _waiting = self._waiting
+        for work in self._recorded[name] if record else (launches,):
             work()
+        _waiting = None
 
     def wait(self):
-        pass
+        for end in self._waiting:
+            end()
+        self._waiting.clear()
 
 
 class HostGpu:

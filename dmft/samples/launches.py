@@ -223,6 +223,7 @@ class Company:
         `averaged_sums` where there are observables, and `overlap_sums` (teacher). They are overwritten by the next sums."""
         if new := [at for at in places if at not in self._summed]:
             first = self.members[new[0]]
+            self.queue.wait()  # the card may not yet have taken what was written for others, which caught up with these
             _write_plan(first.at, first.history.stop, first.history.tables, self.plan.host)
             now = first.numbers
             self.launch([], new, first.n, now["m"], now["b"], now["m_w" if first.looks_ahead else "m"])
