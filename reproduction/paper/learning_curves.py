@@ -87,9 +87,9 @@ FIG6 = _against_theory(
     "fig6", "Langevin algorithm: simulation against theory", "langevin", "Langevin, $T = 0.5$",
     "The paper's parameters are not in its text; alpha = 3, m0 = 0.5, T = 0.5 chosen here.")
 
-# N: runs, and the last times of GD and of persistent SGD. The paper ends at 2500; it gives neither runs nor last times.
-RANDOM_STARTS = {100: (256, 300.0, 1000.0), 500: (256, 300.0, 3000.0), 1000: (256, 300.0, 3000.0),
-                 2500: (128, 300.0, 2000.0), 4000: (32, 100.0, 1000.0), 8000: (8, 100.0, 1000.0)}
+# N: runs and last time of GD, then of persistent SGD. The paper ends at 2500; it gives neither runs nor last times.
+RANDOM_STARTS = {100: ((256, 300.0), (256, 1000.0)), 500: ((256, 300.0), (256, 3000.0)), 1000: ((256, 300.0), (256, 3000.0)),
+                 2500: ((128, 300.0), (128, 2000.0)), 4000: ((32, 100.0), (64, 2500.0)), 8000: ((8, 100.0), (32, 3500.0))}
 DIMENSIONS = tuple(RANDOM_STARTS)
 SMALL_DIMENSIONS = (100, 200, 400, 800)  # for the smaller sizes; "quick" leaves out the last
 PLATEAU = 300.0  # last time: GD does not move any more by then
@@ -117,8 +117,8 @@ FIG7 = PaperFigure(
                                     for n in SMALL_DIMENSIONS}),
         "full": Size({}, None, only=_both(DIMENSIONS),
                      by_series={f"{run}_N{n}": {"simulation.instances": count, "algorithm.t_max": until}
-                                for n, (count, *ends) in RANDOM_STARTS.items()
-                                for run, until in zip(("gd", "persistent_sgd"), ends)}),
+                                for n, both in RANDOM_STARTS.items()
+                                for run, (count, until) in zip(("gd", "persistent_sgd"), both)}),
     },
     note="Overlaps without their sign.",
 )

@@ -104,7 +104,9 @@ FIGB3 = PaperFigure(
         "standard": Size({"simulation.dimension": 500, "simulation.instances": 50, "algorithm.t_max": 5.0},
                          {"theory.samples": 8000, "theory.replicas": 4, "theory.blocks_per_level": 8, "algorithm.t_max": 1.0},
                          only=_with_rates((0.01, 0.0025, 0.001))),
-        "full": Size(theory={"algorithm.t_max": 1.0}, only=_with_rates(RATES)),
+        # to t = 10: 100 000 steps of the smallest rate, whose solutions are made smaller for it
+        "full": Size(theory={"theory.samples": 32_768, "theory.replicas": 8}, only=_with_rates(RATES),
+                     theory_by_series={f"{run}_eta{RATES[-1]:g}": {"theory.samples": 16_384} for run, _ in _RATE_KINDS}),
     },
 )
 

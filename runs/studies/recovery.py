@@ -1,7 +1,7 @@
 """Recovery: how does the time at which persistent SGD finds the teacher from a random start grow with the dimension?
 
 Uses the runs of figure 7, and computes those that are missing. The time by which a share of the runs is solved, with its
-error by bootstrap, is compared with a power of N and with a straight line in log N.
+error by bootstrap, is compared with a power of N and with a straight line in log N, over all dimensions and over the large ones.
 """
 
 from __future__ import annotations
@@ -17,20 +17,28 @@ from reproduction.paper.command import FIGURE_COMMANDS
 
 SHARES = (0.05, 0.1, 0.25, 0.5)
 DRAWS = 1000
-KNOWN = 0.95  # share of the bootstrap draws that must reach the share before the end; else only a bound is reported
+LARGE = 1000  # dimensions from which on a law is tried by itself
 
 
-def time_of_share(times: np.ndarray, share: float) -> np.ndarray:
-    """Time by which that share of the runs is solved, over the last axis."""
-    return np.sort(times, axis=-1)[..., int(share * times.shape[-1])]
+def time_of_share(solved_at: np.ndarray, t: np.ndarray, share: float) -> float:
+    """Time by which that share of the runs is solved, between the times t (n,) of the records; infinite where it is not."""
+    shares = (solved_at[:, None] <= t).mean(axis=0)
+    return float(np.exp(np.interp(share, shares, np.log(t)))) if shares[-1] >= share else np.inf
 
 
-def fits(log_n: np.ndarray, times: np.ndarray, errors: np.ndarray, drawn: np.ndarray) -> str:
-    """Power of N, and how far the times are from a straight line in log N."""
-    powers = [np.polyfit(log_n, np.log(line), 1)[0] for line in drawn.T if np.isfinite(line).all()]
+def error_of(time: float, drawn: np.ndarray) -> float:
+    """Half the width of the middle 68 % of the drawn times; what lies below alone, where runs end before the upper end."""
+    low, high = np.quantile(drawn, [0.16, 0.84], method="nearest")
+    return (high - low) / 2 if np.isfinite(high) else time - low
+
+
+def fits(n: np.ndarray, times: np.ndarray, errors: np.ndarray) -> str:
+    """Power of N, and chi-squared of the power and of a straight line in log N."""
+    log_n, relative = np.log(n), errors / times
+    (power, start), cov = np.polyfit(log_n, np.log(times), 1, w=1 / relative, cov="unscaled")
     line = np.polyval(np.polyfit(log_n, times, 1, w=1 / errors), log_n)
-    return (f"   {np.polyfit(log_n, np.log(times), 1)[0]:.2f} +- {np.std(powers):.2f}"
-            f"   {(((times - line) / errors) ** 2).sum():.1f} with {len(times) - 2} degrees of freedom")
+    off = ((np.log(times) - power * log_n - start) / relative) ** 2, ((times - line) / errors) ** 2
+    return f"N^{power:.2f}({np.sqrt(cov[0, 0]):.2f}), {off[0].sum():.1f} and {off[1].sum():.1f} for {len(times) - 2}"
 
 
 def main() -> None:
@@ -47,17 +55,20 @@ def main() -> None:
         raise SystemExit(code)
     found = computations.load(figure, size, way)
     sims = [data.simulation for name, data in found.items() if name.startswith("persistent_sgd") and data.simulation is not None]
-    runs = {sim.run.simulation.dimension: sim.solved_at for sim in sims}
-    rng, log_n, ends = np.random.default_rng(1), np.log(list(runs)), [sim.t[-1] for sim in sims]
-    print("share " + "".join(f"{f'N = {n}':>16}" for n in runs) + "   power of N   chi-squared of a line in log N")
+    runs = {sim.run.simulation.dimension: (sim.solved_at, sim.t[1:]) for sim in sims}
+    rng, n = np.random.default_rng(1), np.array(list(runs))
+    print("share " + "".join(f"{f'N = {one}':>15}" for one in runs) + "   power of N, chi-squared of it and of a line in log N")
     for share in SHARES:
-        times = np.array([time_of_share(run, share) for run in runs.values()])
-        drawn = np.array([time_of_share(rng.choice(run, (DRAWS, len(run))), share) for run in runs.values()])
-        known = np.isfinite(drawn).mean(axis=1) > KNOWN
-        errors = np.array([np.std(line[np.isfinite(line)]) if good else np.inf for line, good in zip(drawn, known, strict=True)])
-        print(f"{share:5.0%} " + "".join(f"{f'{a:.0f} +- {b:.0f}' if b < np.inf else f'>= {min(a, end):.0f}':>16}"
-                                         for a, b, end in zip(times, errors, ends, strict=True))
-              + (fits(log_n[known], times[known], errors[known], drawn[known]) if known.sum() > 2 else ""))
+        times = np.array([time_of_share(*one, share) for one in runs.values()])
+        drawn = [np.array([time_of_share(rng.choice(solved, len(solved)), t, share) for _ in range(DRAWS)])
+                 for solved, t in runs.values()]
+        known = np.isfinite(times)
+        errors = np.array([error_of(*one) if good else np.inf for *one, good in zip(times, drawn, known, strict=True)])
+        found = [f"{name}: {fits(n[which], times[which], errors[which])}"
+                 for name, which in (("all", known), (f"N >= {LARGE}", known & (n >= LARGE))) if which.sum() > 2]
+        shown = (f"{a:.0f} +- {b:.0f}" if np.isfinite(a) else f"> {t[-1]:.0f}"
+                 for a, b, (_, t) in zip(times, errors, runs.values(), strict=True))
+        print(f"{share:5.0%} " + "".join(f"{one:>15}" for one in shown) + "   " + "; ".join(found))
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ def test_closed(tmp_path):
 @pytest.mark.slow
 def test_recovery(tmp_path):
     """A line for every share, with a time for every dimension."""
-    line = r"^ *(?:5|10|25|50)%(?: +(?:\d+ \+- \d+|>= \d+)){3}"
+    line = r"^ *(?:5|10|25|50)%(?: +(?:\d+ \+- \d+|> \d+)){3}"
     assert len(re.findall(line, _run("recovery.py", tmp_path), re.MULTILINE)) == 4
 
 
