@@ -17,7 +17,7 @@ from dmft.core.errors import RunError, UserError
 from dmft.core.schema import integer, number, option, text
 from dmft.model import activations, registry
 from dmft.model.activations import Activation, apply
-from dmft.model.links import BUILT_IN_LINKS, NETWORK_LABEL, Link, evaluate
+from dmft.model.links import BUILT_IN_LINKS, NETWORK_LABEL, Link
 from dmft.model.network_constraints import NetworkConstraint
 from dmft.model.problem import ProblemConfig
 
@@ -80,18 +80,18 @@ class NetworkConfig:
 
 
 class Label(NamedTuple):
-    """What a sample tells of the fields kappa (count, k) of the directions, but for its noise."""
+    """What a sample tells of the fields kappa (count, k) of the directions, and of its noise."""
 
     link: Link | None  # None: a second network
     weights: np.ndarray  # (k,)
     activation: Activation
     root: np.ndarray  # (k, k) lower triangular: the teacher's units in the basis of the directions
 
-    def __call__(self, kappa: np.ndarray) -> np.ndarray:
-        """phi(kappa), (count,)."""
+    def __call__(self, kappa: np.ndarray, zeta: np.ndarray | float = 0.0) -> np.ndarray:
+        """y = phi(kappa) + zeta, or phi(kappa, zeta) of a noisy link; (count,), with noise zeta, (count,) or a number."""
         if self.link is not None:
-            return evaluate(self.link.g, np.ascontiguousarray(kappa, float))
-        return apply(self.activation.s, kappa @ self.root.T) @ self.weights
+            return self.link(np.ascontiguousarray(kappa, float), zeta)
+        return apply(self.activation.s, kappa @ self.root.T) @ self.weights + zeta
 
     def slope(self, kappa: np.ndarray) -> np.ndarray:
         """dphi/dkappa (count, k); of a link by central differences."""
@@ -104,6 +104,11 @@ class Label(NamedTuple):
     def smooth(self) -> bool:
         """Whether it is known to have a continuous derivative."""
         return self.activation.d2s is not None if self.link is None else self.link.smooth
+
+    @property
+    def noisy(self) -> bool:
+        """Whether its noise is not added to it."""
+        return self.link is not None and self.link.noisy
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +158,7 @@ class TwoLayer:
     @property
     def tells_signs(self) -> bool:
         """Whether every label is +1 or -1."""
-        return self.label_noise == 0 and bool((np.abs(self.label(some_fields(self.directions))) == 1.0).all())
+        return bool((np.abs(self.label(*some_samples(self.directions, self.label_noise))) == 1.0).all())
 
     @property
     def exchangeable(self) -> bool:
@@ -229,9 +234,10 @@ def network_of(network: NetworkConfig, problem: ProblemConfig, source: str = "")
                    network.train_intercepts)
 
 
-def some_fields(k: int) -> np.ndarray:
-    """Fields (4096, k) of directions at which labels are tried, the same ones always."""
-    return np.random.default_rng(1).standard_normal((4096, k))
+def some_samples(k: int, label_noise: float) -> tuple[np.ndarray, np.ndarray]:
+    """Fields (4096, k) of directions and noise (4096,) at which labels are tried, the same ones always."""
+    rng = np.random.default_rng(1)
+    return rng.standard_normal((4096, k)), np.sqrt(label_noise) * rng.standard_normal(4096)
 
 
 def _label(network: NetworkConfig, problem: ProblemConfig, teacher: Activation, sized: Any, wrong: Any) -> Label:
@@ -250,7 +256,7 @@ def _label(network: NetworkConfig, problem: ProblemConfig, teacher: Activation, 
         raise wrong("[network] teacher_overlaps", network.teacher_overlaps, "a symmetric positive matrix")
     weights = sized("[network] teacher_weights", network.teacher_weights, (k,), np.ones(k))
     label = Label(None if name == NETWORK_LABEL else links[name], weights, teacher, np.linalg.cholesky(overlaps))
-    missing = np.count_nonzero(~np.isfinite(label(some_fields(k))))
+    missing = np.count_nonzero(~np.isfinite(label(*some_samples(k, problem.label_noise))))
     if missing:
         raise wrong("[problem] label", name, f"a number on every sample, and {missing} of 4096 have none")
     return label
