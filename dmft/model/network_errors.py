@@ -1,4 +1,5 @@
-"""The error of a network on new samples, E (f - y)^2, from overlaps, norms and second layer: closed forms, or Gauss-Hermite rules.
+"""What follows from the overlaps of a network: its error on new samples, E (f - y)^2, from overlaps, norms and second layer, by
+closed forms or rules; and how far its units have specialised.
 
 On a new sample the fields h_r and kappa_s are Gaussian with covariances C, m and 1. Eq. [c-test].
 """
@@ -15,6 +16,7 @@ from numba import njit
 from scipy.special import ndtri
 
 from dmft.model.activations import BUILT_IN, ERF, QUADRATIC, RELU, Activation
+from dmft.model.curves import NETWORK_KNOWN
 from dmft.model.network import TwoLayer
 
 _PAIR_NODES = 64  # of a rule in two dimensions, in each of them
@@ -182,3 +184,14 @@ def network_errors(network: TwoLayer, curves: Mapping[str, np.ndarray]) -> dict[
                   for i in range(len(b)) for j in range(len(b)))
     found[good] = square - 2.0 * cross + own + (0.0 if label.noisy else network.label_noise)
     return {"mse": found.reshape(shape)}
+
+
+def specialisations(network: TwoLayer, m: np.ndarray) -> dict[str, np.ndarray]:
+    """{"specialisation": mean overlap of unit r with unit r of the teacher, less that with its other units}, from m (.., p, k); {}
+    where units and directions are no pairs. With a link the directions are the teacher's units."""
+    p = network.units
+    if not NETWORK_KNOWN["specialisation"].where(network, False):
+        return {}
+    overlaps = m @ network.label.root.T
+    same = np.trace(overlaps, axis1=-2, axis2=-1)
+    return {"specialisation": same / p - (overlaps.sum(axis=(-2, -1)) - same) / (p * (p - 1))}
