@@ -23,6 +23,9 @@ from dmft.model.problem import ProblemConfig
 
 LAWS = ("ones", "mean", "signs")  # of the second layer
 _DIFFERENCE = 1e-5  # of fields, for the slopes of links
+_FAR_LABEL = 8.0  # how far rules over the directions reach (network_errors.py)
+# Fields at which activations are tried: near, and further than rules over the fields of units go. None of them is 0.
+_SOME_FIELDS = np.concatenate([np.linspace(-6.0, 6.0, 2048), np.linspace(-100.0, 100.0, 2048)])
 _START_ROUNDING = 1e-9  # to which norms and Gram matrices of a start must fit the constraint
 
 
@@ -88,10 +91,19 @@ class Label(NamedTuple):
     root: np.ndarray  # (k, k) lower triangular: the teacher's units in the basis of the directions
 
     def __call__(self, kappa: np.ndarray, zeta: np.ndarray | float = 0.0) -> np.ndarray:
-        """y = phi(kappa) + zeta, or phi(kappa, zeta) of a noisy link; (count,), with noise zeta, (count,) or a number."""
+        """y = phi(kappa) + zeta, or phi(kappa, zeta) of a noisy link; (count,), with noise zeta, (count,) or a number. RunError where
+        that is no number: nobody could tell later that it was the label."""
         if self.link is not None:
-            return self.link(np.ascontiguousarray(kappa, float), zeta)
-        return apply(self.activation.s, kappa @ self.root.T) @ self.weights + zeta
+            y = self.link(np.ascontiguousarray(kappa, float), zeta)
+        else:
+            y = apply(self.activation.s, kappa @ self.root.T) @ self.weights + zeta
+        if not np.isfinite(y).all():
+            at = int(np.flatnonzero(~np.isfinite(y))[0])
+            noise = f" and zeta = {np.broadcast_to(zeta, y.shape)[at]:.4g}" if self.noisy else ""
+            name = NETWORK_LABEL if self.link is None else self.link.name
+            raise RunError(f'[problem] label = "{name}": must be a number on every sample, and is {y[at]} at kappa = '
+                           f"{schema.show([float(f'{u:.4g}') for u in kappa[at]])}{noise}")
+        return y
 
     def slope(self, kappa: np.ndarray) -> np.ndarray:
         """dphi/dkappa (count, k); of a link by central differences."""
@@ -203,7 +215,13 @@ def network_of(network: NetworkConfig, problem: ProblemConfig, source: str = "")
         known = (*activations.BUILT_IN, activations.SMOOTH_RELU)
         if name not in known:
             raise wrong(f"[network] {key}", name, f"one of {', '.join(known)}; a plugin may register more")
-        return activation_of(name, network.smoothing)
+        found = activation_of(name, network.smoothing)
+        for function, mark in zip((found.s, found.ds, found.d2s), ("", "'", "''")):
+            lost = _SOME_FIELDS[~np.isfinite(apply(function, _SOME_FIELDS))] if function is not None else ()
+            if len(lost):
+                at = min(lost, key=abs)
+                raise wrong(f"[network] {key}", name, f"a number at every field, and s{mark}({at:.4g}) is none")
+        return found
 
     try:
         constraint = network.make_constraint()
@@ -230,18 +248,24 @@ def network_of(network: NetworkConfig, problem: ProblemConfig, source: str = "")
         raise wrong("[problem] Q0", problem.Q0, f'such that Q0 + m0 m0^T lies where constraint = "{constraint.name}" wants it; '
                     "leave Q0 out, or take constraint = \"none\"")
     label = _label(network, problem, of_name("teacher_activation", network.teacher_activation or network.activation), sized, wrong)
+    try:
+        label(*some_samples(k, problem.label_noise))
+    except RunError as error:
+        raise RunError(f"{where}{error}") from None
     return TwoLayer(a, beta, activation, label, problem.label_noise, m0, 0.5 * (Q0 + Q0.T), constraint, network.train,
                    network.train_intercepts)
 
 
 def some_samples(k: int, label_noise: float) -> tuple[np.ndarray, np.ndarray]:
-    """Fields (4096, k) of directions and noise (4096,) at which labels are tried, the same ones always."""
+    """Fields (count, k) of directions and noise (count,) at which labels are tried, the same ones always: those of samples, and as
+    far out as averages over new samples go."""
     rng = np.random.default_rng(1)
-    return rng.standard_normal((4096, k)), np.sqrt(label_noise) * rng.standard_normal(4096)
+    both = np.concatenate([rng.standard_normal((4096, k + 1)), rng.uniform(-_FAR_LABEL, _FAR_LABEL, (4096, k + 1))])
+    return both[:, :k], np.sqrt(label_noise) * both[:, k]
 
 
 def _label(network: NetworkConfig, problem: ProblemConfig, teacher: Activation, sized: Any, wrong: Any) -> Label:
-    """The label of a run; RunError where it is not a number on some sample."""
+    """The label of a run."""
     k, name, links = network.directions, problem.label, BUILT_IN_LINKS
     overlaps = sized("[network] teacher_overlaps", network.teacher_overlaps, (k, k), np.eye(k))
     if name != NETWORK_LABEL and name not in links:
@@ -255,11 +279,7 @@ def _label(network: NetworkConfig, problem: ProblemConfig, teacher: Activation, 
     if not np.allclose(overlaps, overlaps.T) or np.linalg.eigvalsh(overlaps).min() <= 0:
         raise wrong("[network] teacher_overlaps", network.teacher_overlaps, "a symmetric positive matrix")
     weights = sized("[network] teacher_weights", network.teacher_weights, (k,), np.ones(k))
-    label = Label(None if name == NETWORK_LABEL else links[name], weights, teacher, np.linalg.cholesky(overlaps))
-    missing = np.count_nonzero(~np.isfinite(label(*some_samples(k, problem.label_noise))))
-    if missing:
-        raise wrong("[problem] label", name, f"a number on every sample, and {missing} of 4096 have none")
-    return label
+    return Label(None if name == NETWORK_LABEL else links[name], weights, teacher, np.linalg.cholesky(overlaps))
 
 
 # Keys of [problem] that a run with a network has; the others belong to a single unit.
