@@ -91,8 +91,8 @@ class Label(NamedTuple):
     root: np.ndarray  # (k, k) lower triangular: the teacher's units in the basis of the directions
 
     def __call__(self, kappa: np.ndarray, zeta: np.ndarray | float = 0.0) -> np.ndarray:
-        """y = phi(kappa) + zeta, or phi(kappa, zeta) of a noisy link; (count,), with noise zeta, (count,) or a number. RunError where
-        that is no number: nobody could tell later that it was the label."""
+        """y = phi(kappa) + zeta, or phi(kappa, zeta) of a noisy link; (count,), with noise zeta, (count,) or a number. RunError
+        where that is no number: nobody could tell later that it was the label."""
         if self.link is not None:
             y = self.link(np.ascontiguousarray(kappa, float), zeta)
         else:
@@ -290,8 +290,10 @@ SINGLE_KEYS = ("label", "Q0")  # of [problem], which a single unit does not have
 def completed(document: Mapping[str, Any], source: str) -> Mapping[str, Any]:
     """A document with [network] as the sections of a run need it: the constraint that holds its ridge, and the square loss unless
     another one is named. RunError for keys that a network, or a single unit, has not."""
-    network, problem = document.get("network"), document.get("problem")
-    if not isinstance(network, Mapping) or not network or not isinstance(problem, Mapping):
+    network, problem = document.get("network", {}), document.get("problem")
+    if not isinstance(network, Mapping):  # said here, or keys of a network would be called out of place
+        raise schema.no_section(source, "network", network)
+    if not network or not isinstance(problem, Mapping):
         found = next((key for key in SINGLE_KEYS if isinstance(problem, Mapping) and key in problem), None)
         if found:
             raise RunError(f"{source}: [problem] key '{found}' is not used without a section [network]; remove it")

@@ -51,10 +51,20 @@ def test_what_does_not_fit_is_said_in_a_line(wrong, says):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("key", "value"), [("theory.method", "iterate"), ("theory.fdt", True)])
-def test_what_the_theory_has_not_is_said_before_it_runs(key, value):
-    with pytest.raises(RunError, match=rf"\[theory\] {key.partition('.')[2]}"):
-        dmft.solve(network_run(PAIR).replace({key: value}))
+def test_the_theory_marches():
+    with pytest.raises(RunError, match=r'\[theory\] method = "iterate": networks are solved by the march'):
+        dmft.solve(network_run(PAIR).replace(method="iterate"))
+
+
+@pytest.mark.parametrize(("solve", "key", "value"), [
+    (dmft.solve, "theory.fdt", True), (dmft.solve, "theory.clones", True), (sgd_sim.simulate, "simulation.clones", True),
+    *((solve, key, value) for solve in (dmft.solve, sgd_sim.simulate)
+      for key, value in (("theory.snapshots", [0.5]), ("theory.hessian", True)))])
+def test_what_single_units_have_is_said_before_a_network_runs(solve, key, value):
+    section, _, name = key.partition(".")
+    says = rf"\[{section}\] {name}( = true)?: .* a single unit.*; leave (it|them) out with \[network\]$"
+    with pytest.raises(RunError, match=says):
+        solve(network_run(PAIR).replace({key: value}))
 
 
 @pytest.mark.parametrize(("name", "g"), [("root", lambda u, k: u[0] ** 0.5), ("over_nothing", lambda u, k: u[0] / (u[0] - u[0]))])
@@ -212,5 +222,13 @@ def test_an_activation_that_is_a_number_only_near_zero_is_refused(key, wrong):
     broken = smooth[wrong]
     functions[wrong] = lambda x: broken(x) if abs(x) < 9.0 else np.nan
     register_activation("bounded", *functions.values())
-    with pytest.raises(RunError, match=rf'\[network\] {key} = "bounded": must be a number at every field, and {wrong}\(.*\) is none'):
+    with pytest.raises(RunError, match=rf'\[network\] {key} = "bounded": must be a number at .*, and {wrong}\(.*\) is none$'):
         network_run({**PAIR, key: "bounded"})
+
+
+@pytest.mark.parametrize("section", ["network", "problem", "theory"])
+@pytest.mark.parametrize("more", [[], ["network.units=2"]])
+def test_sections_with_double_brackets_are_one_line_with_the_remedy(section, more):
+    text = network_run({**PAIR, "label": "tanh"}).to_toml().replace(f"[{section}]", f"[[{section}]]")
+    with pytest.raises(RunError, match=rf": \[\[{section}\]\] makes a list of sections; write \[{section}\]$"):
+        dmft.parse_run(text, "run.toml", more)
