@@ -95,3 +95,16 @@ def test_signs_with_noise_inside_are_signs():
 def test_one_pass_adds_noise_alone():
     with pytest.raises(RunError, match=r"^link 'added': a function of noise, .* take a link g\(u, k\)$"):
         onepass.Network(link="added", teacher_width=2)
+
+
+def test_files_are_shown_and_compared_where_nobody_knows_the_label(tmp_path):
+    """The error on new samples, which cannot be computed again, is that of the file."""
+    run = network_run({**RUN, "label": "faded", "samples": 256, "dimension": 60, "instances": 2})
+    dmft.solve(run, output=tmp_path / "theory.h5", quiet=True)
+    made = sgd_sim.simulate(run, output=tmp_path / "simulation.h5")
+    del links.BUILT_IN_LINKS["faded"]
+    found = sgd_sim.load(tmp_path / "simulation.h5")
+    np.testing.assert_array_equal(found.mse, made.mse)
+    np.testing.assert_array_equal(found.specialisation, made.specialisation)
+    dmft.report([tmp_path / "theory.h5", tmp_path / "simulation.h5"], tmp_path / "page.html")
+    assert "specialisation" in (tmp_path / "page.html").read_text()
