@@ -104,7 +104,7 @@ def directions_of(w0: np.ndarray, seed: int, index: int, count: int) -> np.ndarr
 def network_labels(network: TwoLayer, seed: int, purpose: str, index: int, kappa: np.ndarray) -> np.ndarray:
     """Labels (rows,) of a network's data whose fields of the directions are kappa (rows, k)."""
     noise = streams.normals(streams.key(seed, f"{purpose} labels", index), 0, (len(kappa), 1))[:, 0]
-    return network.label(kappa) + np.sqrt(network.label_noise) * noise
+    return network.label(kappa, np.sqrt(network.label_noise) * noise)
 
 
 def teacher_fields(h0: np.ndarray, places: tuple[np.ndarray, np.ndarray] | None, n: int) -> np.ndarray:

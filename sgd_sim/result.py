@@ -14,7 +14,7 @@ from dmft.core import store
 from dmft.core.averages import finite_error, finite_mean, with_error
 from dmft.core.errors import did_you_mean
 from dmft.core.notebook import html_card, sparkline
-from dmft.model.curves import KNOWN, TABLE, axes_of, components, meanings, meanings_text
+from dmft.model.curves import ERRORS, KNOWN, NETWORK, TABLE, axes_of, components, meanings, meanings_text
 from dmft.model.data import starts_at_random
 from dmft.model.experiment import known_errors, observables_of
 from dmft.model.quantities import to_dataset, to_frame
@@ -25,6 +25,7 @@ from sgd_sim.snapshots import SimulatedSnapshots, snapshots_of
 from sgd_sim.states import States
 
 SIMULATED = tuple(curve.name for curve in TABLE if curve.simulation)
+ON_NEW = tuple(curve.name for curve in (*TABLE, *NETWORK) if curve.simulation == ERRORS)
 SOLVED = 1e-7     # training loss below which an instance counts as having found the teacher, as in the paper
 
 
@@ -232,10 +233,12 @@ def _rows(run: Run, states: States) -> dict[str, np.ndarray]:
     return {name: states.curves[::states.copies, k] for k, name in enumerate(names)}
 
 
-def make_result(run: Run, states: States, attrs: Mapping[str, Any] | None = None) -> SimulationResult:
-    """The result of the recorded states of all instances; attrs: of its file."""
+def make_result(run: Run, states: States, attrs: Mapping[str, Any] | None = None,
+                told: Mapping[str, np.ndarray] | None = None) -> SimulationResult:
+    """The result of the recorded states of all instances; attrs: of its file; told: what it says of errors on new samples, where
+    something is a user's and nobody here can compute them."""
     rows = _rows(run, states)
-    found = {name: rows[name] for name in _meaningful(run, states)} | known_errors(run, rows, states.record)
+    found = {name: rows[name] for name in _meaningful(run, states)} | dict(told or {}) | known_errors(run, rows, states.record)
     found |= archive.clones(run, states)
     if starts_at_random(run.problem):
         found["V"] = run.simulation.dimension * rows["m"]**2
@@ -251,7 +254,8 @@ def make_result(run: Run, states: States, attrs: Mapping[str, Any] | None = None
 def load(path: str | Path) -> SimulationResult:
     """Read a result file, or the checkpoint of a run under way."""
     stored = store.load(path)
-    return make_result(*archive.unpack(stored), stored.attrs)
+    told = {name: stored.arrays[name] for name in ON_NEW if name in stored.arrays}
+    return make_result(*archive.unpack(stored), stored.attrs, told)
 
 
 def _quantile(values: np.ndarray, p: float) -> np.ndarray:

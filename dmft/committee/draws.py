@@ -46,9 +46,7 @@ def draw_units(experiment: Experiment, network: TwoLayer, sampling: Sampling, in
     later = later_normals(experiment, drawn, sampling.samples, near, batch)
     points = drawn.at(index)
     kappa = ndtri(points[:, :k])
-    y = network.label(kappa)
-    if network.label_noise > 0:
-        y = y + np.sqrt(network.label_noise) * ndtri(points[:, -1])
+    y = network.label(kappa, np.sqrt(network.label_noise) * ndtri(points[:, -1]) if network.label_noise > 0 else 0.0)
     s = experiment.batch.first(points[:, batch], sampling.keys[1], index)
     root = lower_root(network.Q0, np.zeros(p))
     slope = network.label.slope(kappa) if network.by_parts else np.zeros_like(kappa)

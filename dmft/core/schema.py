@@ -208,7 +208,7 @@ def _apply_override(document: dict[str, Any], override: str) -> None:
     if len(path) == 2:
         table = document.setdefault(path[0], {})
         if not isinstance(table, dict):
-            raise RunError(f"--set {show(override)}: '{path[0]}' is not a section")
+            raise no_section(f"--set {show(override)}", path[0], table)
     table[path[-1]] = toml_value(value)
 
 
@@ -232,7 +232,7 @@ def parse(document: Mapping[str, Any], source: str, sections: Mapping[str, type]
     tables = {name: document.get(name, {}) for name in sections}
     for name, table in tables.items():
         if not isinstance(table, dict):
-            raise RunError(f"{source}: [{name}] must be a section, got {show(table)}")
+            raise no_section(source, name, table)
     known_keys = {name: [field.name for field in dataclasses.fields(cls)] for name, cls in sections.items()}
     _refuse_unknown(document, tables, source, known_keys, list(top))
     for name, cls in sections.items():
@@ -249,6 +249,13 @@ def parse(document: Mapping[str, Any], source: str, sections: Mapping[str, type]
                   for key, value in tables[name].items()}
         result[name] = cls(**values)
     return result
+
+
+def no_section(source: str, name: str, found: Any) -> RunError:
+    """The error for what is no section although it has the name of one; [[name]] makes a list of them."""
+    if isinstance(found, list) and found and all(isinstance(one, dict) for one in found):
+        return RunError(f"{source}: [[{name}]] makes a list of sections; write [{name}]")
+    return RunError(f"{source}: [{name}] must be a section, got {show(found)}")
 
 
 def missing_key(source: str, section: str, key: str, doc: str, why: str = "") -> RunError:

@@ -17,7 +17,7 @@ from dmft.files.declared import (
     each,
     with_errors,
 )
-from dmft.model.curves import ERRORS, NETWORK, studied
+from dmft.model.curves import ERRORS, NETWORK, CurveDefinition, studied
 
 _PAIR = ("saved", "saved", "unit", "unit")
 _COLUMN = ("row", "waiting", "unit", "unit")
@@ -27,20 +27,31 @@ _STUDIED_NAMES = (*(curve.name for curve in _STUDIED), *KERNELS)
 _SOLVED = tuple(curve for curve in _CURVES if curve.theory != ERRORS)  # by a march; errors follow from these
 
 
+def _with(curve: CurveDefinition, group: str) -> str:
+    """The group of a curve that is there where others are, or of one that some runs have, or files of earlier versions have not."""
+    return group if curve.always or curve.residual else f"{group}/{curve.name}"
+
+
+def _told(place: str, endings: tuple[str, str]) -> tuple[Dataset, ...]:
+    """What companions tell of curves."""
+    return tuple(Dataset(f"{place}{what}/{curve.name}{ending}", ("time", *curve.axes), group=_with(curve, f"{place}{what}"))
+                 for what in TOLD for curve in _CURVES for ending in endings)
+
+
 def _sums(place: str) -> tuple[Dataset, ...]:
     """Means and summed squares over replicas: of kernels, and of what companions tell."""
     parts = ("_mean", "_squares")
-    told = (Dataset(f"{place}{what}/{curve.name}{part}", ("time", *curve.axes), group=f"{place}{what}")
-            for what in TOLD for curve in _CURVES for part in parts)
     told_columns = (Dataset(f"{place}{what}/columns/{name}{part}", _COLUMN, group=f"{place}{what}/columns")
                     for what in TOLD for name in COLUMNS for part in parts)
-    return (*each((f"{name}{part}" for name in KERNELS for part in parts), _PAIR, place + "{}", group=place), *told, *told_columns,
+    return (*each((f"{name}{part}" for name in KERNELS for part in parts), _PAIR, place + "{}", group=place),
+            *_told(place, parts), *told_columns,
             *each((f"{name}{part}" for name in COLUMNS for part in parts), _COLUMN, place + "columns/{}", group=f"{place}columns"),
             *each(("count", *(f"{what}/count" for what in TOLD)), (2,), place + "{}", type=WHOLE_NUMBERS, optional=True))
 
 
-def _over(curves, axes: tuple[str, ...], pattern: str = "{}", endings: tuple[str, ...] = ("",), **options) -> tuple[Dataset, ...]:
-    return tuple(Dataset(pattern.format(curve.name + ending), (*axes, *curve.axes), **options) for curve in curves
+def _over(curves, axes: tuple[str, ...], pattern: str = "{}", endings: tuple[str, ...] = ("",), group: str = ""
+          ) -> tuple[Dataset, ...]:
+    return tuple(Dataset(pattern.format(curve.name + ending), (*axes, *curve.axes), group=_with(curve, group)) for curve in curves
                  for ending in endings)
 
 
@@ -48,7 +59,7 @@ NETWORK_LAYOUTS = {
     "theory": FileLayout(
         (Dataset("t", ("time",), TIMES), *_over(_CURVES, ("time",), endings=("", "_error")),
          *_over(_CURVES, ("replica", "time"), "replicas/{}"),
-         *(one for what in TOLD for one in _over(_CURVES, ("time",), f"{what}/{{}}", ("", "_error"), group=what)),
+         *_told("", ("", "_error")),
          Dataset("kernels/t", ("saved",), TIMES), Dataset("kernels/t_last", ("saved",)),
          *each(with_errors(KERNELS), _PAIR, "kernels/{}"), *_sums("state/"),
          Dataset("columns/t", ("row",), TIMES, group="columns"), Dataset("columns/t_w", ("waiting",), TIMES, group="columns"),

@@ -14,9 +14,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-# How a curve is had. Theory: a number of every step, or an error on new samples from m, q and b, or from averages over replicas.
-# Simulation: recorded, or the same error of every instance, or N m^2, or of two copies of an instance. In both: the average of a
-# function over training samples.
+# How a curve is had. Theory: a number of every step, or an error on new samples from m, q and b (and what else follows from the
+# overlaps of one solution), or from averages over replicas. Simulation: recorded, or the same error of every instance, or N m^2, or
+# of two copies of an instance. In both: the average of a function over training samples.
 PER_STEP, ERRORS, FLUCTUATIONS, COPIES, AVERAGE = "step", "errors", "fluctuations", "copies", "average"
 
 
@@ -33,7 +33,7 @@ class Labelling(Protocol):
     def sampled(self) -> bool: ...
 
 
-Where = Callable[[Labelling, bool], bool]  # of the data model, and of whether the start is random
+Where = Callable[[Any, bool], bool]  # of the data model, or of the network, and of whether the start is random
 
 
 def everywhere(data: Labelling, random: bool) -> bool:
@@ -59,6 +59,11 @@ def intercept_learnt(data: Labelling, random: bool) -> bool:
 def samples_drawn(data: Labelling, random: bool) -> bool:
     """Where there are samples."""
     return data.sampled
+
+
+def units_paired(network: Any, random: bool) -> bool:
+    """Where a network (model/network.py) has as many units as directions, and several."""
+    return bool(network.units == network.directions > 1)
 
 
 def random_start(data: Labelling, random: bool) -> bool:
@@ -144,11 +149,14 @@ NETWORK = (
     KNOWN["loss"],
     CurveDefinition("mse", "mean square error on new samples", label="mean square error", theory=ERRORS, simulation=ERRORS),
     CurveDefinition("mse_fresh", "mean square error on fresh samples", label="error on fresh samples", simulation=PER_STEP),
+    CurveDefinition("specialisation", "overlap of units with their own unit of the teacher, less that with the others",
+                    theory=ERRORS, simulation=ERRORS, where=units_paired, later=True),
     CurveDefinition("delta_nu", "mean curvature", "1/time", r"$\delta\nu$", theory=PER_STEP, axes=("unit", "unit")),
     CurveDefinition("mu", "pull of the directions", "1/time", r"$\mu$", theory=PER_STEP, axes=("unit", "direction")),
     KNOWN["ibp_gap"],
 )
 NETWORK_KNOWN = {curve.name: curve for curve in NETWORK}
+_NUMBERS = {curve.name: curve for curve in NETWORK if not curve.axes} | KNOWN  # curves with one number at a time
 registered: dict[str, CurveDefinition] = {}  # averages over samples that users added
 MEANINGS = "observables"  # the attribute of a file that tells what they mean
 
@@ -187,7 +195,7 @@ def meanings(attrs: Mapping[str, Any]) -> dict[str, str]:
 def definition(name: str, attrs: Mapping[str, Any] | None = None) -> CurveDefinition | None:
     """What is known of a curve: from the table, by registration, or from the attributes of the file that holds it."""
     base, bracket, _ = name.partition("[")  # components of an array are named m[0,1]
-    found = (NETWORK_KNOWN if bracket else KNOWN).get(base) or registered.get(name)
+    found = (NETWORK_KNOWN if bracket else _NUMBERS).get(base) or registered.get(name)
     told = json.loads(str((attrs or {}).get(MEANINGS, "{}"))).get(name)
     if not isinstance(told, dict) or name in registered:
         return found

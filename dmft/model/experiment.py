@@ -21,7 +21,7 @@ from dmft.model.loss import Loss
 from dmft.model.loss_family import even_in_field
 from dmft.model.minibatches import Batches, FullBatch, MiniBatch
 from dmft.model.network import TwoLayer, network_of
-from dmft.model.network_errors import network_errors
+from dmft.model.network_errors import network_errors, specialisations
 from dmft.model.preprocessing import spectral_loss
 from dmft.model.runfile import Run
 from dmft.model.schedules import Schedule
@@ -235,7 +235,8 @@ def known_errors(run: Run, curves: Mapping[str, np.ndarray], steps: np.ndarray |
     if not run.known:
         return {}
     if run.has_network:
-        return network_errors(network_of(run.network, run.problem), curves)
+        network = network_of(run.network, run.problem)
+        return network_errors(network, curves) | specialisations(network, curves["m"])
     # a file has no b where no intercept is learnt, and a result read from it has NaN
     given = curves["m"], curves["q"], curves.get("b", 0.0) if run.problem.bias else 0.0
     return by_loss(run, lambda data: data.errors(*given), steps)

@@ -17,12 +17,15 @@ from dmft.core.errors import RunError, UserError
 from dmft.core.schema import integer, number, option, text
 from dmft.model import activations, registry
 from dmft.model.activations import Activation, apply
-from dmft.model.links import BUILT_IN_LINKS, NETWORK_LABEL, Link, evaluate
+from dmft.model.links import BUILT_IN_LINKS, NETWORK_LABEL, Link
 from dmft.model.network_constraints import NetworkConstraint
 from dmft.model.problem import ProblemConfig
 
 LAWS = ("ones", "mean", "signs")  # of the second layer
 _DIFFERENCE = 1e-5  # of fields, for the slopes of links
+_FAR_LABEL = 8.0  # how far rules over the directions reach (network_errors.py)
+# Fields at which activations are tried: near, and further than rules over the fields of units go. None of them is 0.
+_SOME_FIELDS = np.concatenate([np.linspace(-6.0, 6.0, 2048), np.linspace(-100.0, 100.0, 2048)])
 _START_ROUNDING = 1e-9  # to which norms and Gram matrices of a start must fit the constraint
 
 
@@ -80,18 +83,27 @@ class NetworkConfig:
 
 
 class Label(NamedTuple):
-    """What a sample tells of the fields kappa (count, k) of the directions, but for its noise."""
+    """What a sample tells of the fields kappa (count, k) of the directions, and of its noise."""
 
     link: Link | None  # None: a second network
     weights: np.ndarray  # (k,)
     activation: Activation
     root: np.ndarray  # (k, k) lower triangular: the teacher's units in the basis of the directions
 
-    def __call__(self, kappa: np.ndarray) -> np.ndarray:
-        """phi(kappa), (count,)."""
+    def __call__(self, kappa: np.ndarray, zeta: np.ndarray | float = 0.0) -> np.ndarray:
+        """y = phi(kappa) + zeta, or phi(kappa, zeta) of a noisy link; (count,), with noise zeta, (count,) or a number. RunError
+        where that is no number: nobody could tell later that it was the label."""
         if self.link is not None:
-            return evaluate(self.link.g, np.ascontiguousarray(kappa, float))
-        return apply(self.activation.s, kappa @ self.root.T) @ self.weights
+            y = self.link(np.ascontiguousarray(kappa, float), zeta)
+        else:
+            y = apply(self.activation.s, kappa @ self.root.T) @ self.weights + zeta
+        if not np.isfinite(y).all():
+            at = int(np.flatnonzero(~np.isfinite(y))[0])
+            noise = f" and zeta = {np.broadcast_to(zeta, y.shape)[at]:.4g}" if self.noisy else ""
+            name = NETWORK_LABEL if self.link is None else self.link.name
+            raise RunError(f'[problem] label = "{name}": must be a number on every sample, and is {y[at]} at kappa = '
+                           f"{schema.show([float(f'{u:.4g}') for u in kappa[at]])}{noise}")
+        return y
 
     def slope(self, kappa: np.ndarray) -> np.ndarray:
         """dphi/dkappa (count, k); of a link by central differences."""
@@ -104,6 +116,11 @@ class Label(NamedTuple):
     def smooth(self) -> bool:
         """Whether it is known to have a continuous derivative."""
         return self.activation.d2s is not None if self.link is None else self.link.smooth
+
+    @property
+    def noisy(self) -> bool:
+        """Whether its noise is not added to it."""
+        return self.link is not None and self.link.noisy
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +170,7 @@ class TwoLayer:
     @property
     def tells_signs(self) -> bool:
         """Whether every label is +1 or -1."""
-        return self.label_noise == 0 and bool((np.abs(self.label(some_fields(self.directions))) == 1.0).all())
+        return bool((np.abs(self.label(*some_samples(self.directions, self.label_noise))) == 1.0).all())
 
     @property
     def exchangeable(self) -> bool:
@@ -198,7 +215,13 @@ def network_of(network: NetworkConfig, problem: ProblemConfig, source: str = "")
         known = (*activations.BUILT_IN, activations.SMOOTH_RELU)
         if name not in known:
             raise wrong(f"[network] {key}", name, f"one of {', '.join(known)}; a plugin may register more")
-        return activation_of(name, network.smoothing)
+        found = activation_of(name, network.smoothing)
+        for function, mark in zip((found.s, found.ds, found.d2s), ("", "'", "''")):
+            lost = _SOME_FIELDS[~np.isfinite(apply(function, _SOME_FIELDS))] if function is not None else ()
+            if len(lost):
+                at = min(lost, key=abs)
+                raise wrong(f"[network] {key}", name, f"a number at every field, and s{mark}({at:.4g}) is none")
+        return found
 
     try:
         constraint = network.make_constraint()
@@ -225,17 +248,24 @@ def network_of(network: NetworkConfig, problem: ProblemConfig, source: str = "")
         raise wrong("[problem] Q0", problem.Q0, f'such that Q0 + m0 m0^T lies where constraint = "{constraint.name}" wants it; '
                     "leave Q0 out, or take constraint = \"none\"")
     label = _label(network, problem, of_name("teacher_activation", network.teacher_activation or network.activation), sized, wrong)
+    try:
+        label(*some_samples(k, problem.label_noise))
+    except RunError as error:
+        raise RunError(f"{where}{error}") from None
     return TwoLayer(a, beta, activation, label, problem.label_noise, m0, 0.5 * (Q0 + Q0.T), constraint, network.train,
                    network.train_intercepts)
 
 
-def some_fields(k: int) -> np.ndarray:
-    """Fields (4096, k) of directions at which labels are tried, the same ones always."""
-    return np.random.default_rng(1).standard_normal((4096, k))
+def some_samples(k: int, label_noise: float) -> tuple[np.ndarray, np.ndarray]:
+    """Fields (count, k) of directions and noise (count,) at which labels are tried, the same ones always: those of samples, and as
+    far out as averages over new samples go."""
+    rng = np.random.default_rng(1)
+    both = np.concatenate([rng.standard_normal((4096, k + 1)), rng.uniform(-_FAR_LABEL, _FAR_LABEL, (4096, k + 1))])
+    return both[:, :k], np.sqrt(label_noise) * both[:, k]
 
 
 def _label(network: NetworkConfig, problem: ProblemConfig, teacher: Activation, sized: Any, wrong: Any) -> Label:
-    """The label of a run; RunError where it is not a number on some sample."""
+    """The label of a run."""
     k, name, links = network.directions, problem.label, BUILT_IN_LINKS
     overlaps = sized("[network] teacher_overlaps", network.teacher_overlaps, (k, k), np.eye(k))
     if name != NETWORK_LABEL and name not in links:
@@ -249,11 +279,7 @@ def _label(network: NetworkConfig, problem: ProblemConfig, teacher: Activation, 
     if not np.allclose(overlaps, overlaps.T) or np.linalg.eigvalsh(overlaps).min() <= 0:
         raise wrong("[network] teacher_overlaps", network.teacher_overlaps, "a symmetric positive matrix")
     weights = sized("[network] teacher_weights", network.teacher_weights, (k,), np.ones(k))
-    label = Label(None if name == NETWORK_LABEL else links[name], weights, teacher, np.linalg.cholesky(overlaps))
-    missing = np.count_nonzero(~np.isfinite(label(some_fields(k))))
-    if missing:
-        raise wrong("[problem] label", name, f"a number on every sample, and {missing} of 4096 have none")
-    return label
+    return Label(None if name == NETWORK_LABEL else links[name], weights, teacher, np.linalg.cholesky(overlaps))
 
 
 # Keys of [problem] that a run with a network has; the others belong to a single unit.
@@ -264,8 +290,10 @@ SINGLE_KEYS = ("label", "Q0")  # of [problem], which a single unit does not have
 def completed(document: Mapping[str, Any], source: str) -> Mapping[str, Any]:
     """A document with [network] as the sections of a run need it: the constraint that holds its ridge, and the square loss unless
     another one is named. RunError for keys that a network, or a single unit, has not."""
-    network, problem = document.get("network"), document.get("problem")
-    if not isinstance(network, Mapping) or not network or not isinstance(problem, Mapping):
+    network, problem = document.get("network", {}), document.get("problem")
+    if not isinstance(network, Mapping):  # said here, or keys of a network would be called out of place
+        raise schema.no_section(source, "network", network)
+    if not network or not isinstance(problem, Mapping):
         found = next((key for key in SINGLE_KEYS if isinstance(problem, Mapping) and key in problem), None)
         if found:
             raise RunError(f"{source}: [problem] key '{found}' is not used without a section [network]; remove it")

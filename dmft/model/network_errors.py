@@ -1,4 +1,5 @@
-"""The error of a network on new samples, E (f - y)^2, from overlaps, norms and second layer: closed forms, or Gauss-Hermite rules.
+"""What follows from the overlaps of a network: its error on new samples, E (f - y)^2, from overlaps, norms and second layer, by
+closed forms or rules; and how far its units have specialised.
 
 On a new sample the fields h_r and kappa_s are Gaussian with covariances C, m and 1. Eq. [c-test].
 """
@@ -15,6 +16,7 @@ from numba import njit
 from scipy.special import ndtri
 
 from dmft.model.activations import BUILT_IN, ERF, QUADRATIC, RELU, Activation
+from dmft.model.curves import NETWORK_KNOWN
 from dmft.model.network import TwoLayer
 
 _PAIR_NODES = 64  # of a rule in two dimensions, in each of them
@@ -22,6 +24,7 @@ LINK_NODES = {1: (2048, 8.0), 2: (160, 8.0), 3: (48, 7.0), 4: (24, 6.0)}  # of k
 LINK_POINTS = 1 << 16  # beyond: points of a Sobol set, the same ones always
 _PAIR_SECONDS, _NODE_SECONDS = 0.2e-3, 20e-9  # of one core: for a pair of units, and for a node of the rule over kappa
 _FIELD_NODES = 32  # of the rule over h given kappa
+_NOISE_NODES = 64, 8.0  # in the noise of a label that is not added to it: nodes, and how far they reach
 _FIELD_GRID = 192  # intervals of the table of averages over h given its mean
 
 
@@ -78,6 +81,13 @@ def _pair_rule(s, t, root, slope, rest, shift, other, z, w, out):
             out[i] += w[j] * s(root[i] * z[j] + shift[i]) * given
 
 
+def _even_rule(count: int, reach: float) -> tuple[np.ndarray, np.ndarray]:
+    """Even nodes and weights of averages over a standard normal."""
+    z = reach * ((2.0 * np.arange(count) + 1.0) / count - 1.0)
+    w = np.exp(-0.5 * z * z)
+    return z, w / w.sum()
+
+
 @cache
 def _kappa_rule(k: int) -> tuple[np.ndarray, np.ndarray]:
     """Nodes (count, k) and weights of averages over k standard normals. Nodes lie evenly, which for smooth functions is as good as
@@ -85,10 +95,7 @@ def _kappa_rule(k: int) -> tuple[np.ndarray, np.ndarray]:
     if k not in LINK_NODES:
         points = ndtri(scipy.stats.qmc.Sobol(k, seed=k).random(LINK_POINTS))
         return points, np.full(LINK_POINTS, 1.0 / LINK_POINTS)
-    count, reach = LINK_NODES[k]
-    z = reach * ((2.0 * np.arange(count) + 1.0) / count - 1.0)
-    w = np.exp(-0.5 * z * z)
-    w /= w.sum()
+    z, w = _even_rule(*LINK_NODES[k])
     nodes, weights = np.meshgrid(*[z] * k, indexing="ij"), np.meshgrid(*[w] * k, indexing="ij")
     return np.stack([each.ravel() for each in nodes], axis=1), np.prod(weights, axis=0).ravel()
 
@@ -120,10 +127,21 @@ def _link_rule(s, kappa, told, m, rest, beta, z, w, table, mean):
     return total
 
 
-def _with_link(network: TwoLayer, m: np.ndarray, norm: np.ndarray, beta: np.ndarray) -> np.ndarray:
-    """E s(h_r + beta_r) phi(kappa), (lines, p), from m (lines, p, k), C_rr and beta (lines, p)."""
+def _moments(network: TwoLayer, kappa: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """E y and E y^2 given kappa (nodes, k), over the noise of a label unless it is added."""
+    z, w = _even_rule(*_NOISE_NODES) if network.label.noisy else (np.zeros(1), np.ones(1))
+    first, second = np.zeros(len(kappa)), np.zeros(len(kappa))
+    for zeta, weight in zip(np.sqrt(network.label_noise) * z, w):
+        y = network.label(kappa, zeta)
+        first += weight * y
+        second += weight * y**2
+    return first, second
+
+
+def _with_link(network: TwoLayer, phi: np.ndarray, m: np.ndarray, norm: np.ndarray, beta: np.ndarray) -> np.ndarray:
+    """E s(h_r + beta_r) phi(kappa), (lines, p), from phi (nodes,) on the nodes, m (lines, p, k), C_rr and beta (lines, p)."""
     kappa, weight = _kappa_rule(network.directions)
-    told, found = weight * network.label(kappa), np.empty(norm.shape)
+    told, found = weight * phi, np.empty(norm.shape)
     rest = np.sqrt(np.maximum(norm - (m**2).sum(axis=-1), 0.0))
     table, mean, (z, w) = np.empty(_FIELD_GRID + 3), np.empty(len(kappa)), normal_rule(_FIELD_NODES)
     for line, r in np.ndindex(norm.shape):
@@ -155,13 +173,25 @@ def network_errors(network: TwoLayer, curves: Mapping[str, np.ndarray]) -> dict[
                                                                              beta[:, q]) for r in units for q in range(r + 1))
     if label.link is not None:
         kappa, weight = _kappa_rule(network.directions)
-        cross = (a * _with_link(network, m, norm, beta)).sum(axis=1)
-        own = float(weight @ label(kappa) ** 2)
+        phi, square_of_y = _moments(network, kappa)
+        cross = (a * _with_link(network, phi, m, norm, beta)).sum(axis=1)
+        own = float(weight @ square_of_y)
     else:
         overlap, gram, b, t = m @ label.root.T, label.root @ label.root.T, label.weights, label.activation
         cross = sum(a[:, r] * b[j] * pair_average(s, t, norm[:, r], gram[j, j] * one, overlap[:, r, j], beta[:, r])
                     for r in units for j in range(len(b)))
         own = sum(b[i] * b[j] * float(pair_average(t, t, *(np.array([gram[at]]) for at in ((i, i), (j, j), (i, j))))[0])
                   for i in range(len(b)) for j in range(len(b)))
-    found[good] = square - 2.0 * cross + own + network.label_noise
+    found[good] = square - 2.0 * cross + own + (0.0 if label.noisy else network.label_noise)
     return {"mse": found.reshape(shape)}
+
+
+def specialisations(network: TwoLayer, m: np.ndarray) -> dict[str, np.ndarray]:
+    """{"specialisation": mean overlap of unit r with unit r of the teacher, less that with its other units}, from m (.., p, k); {}
+    where units and directions are no pairs. With a link the directions are the teacher's units."""
+    p = network.units
+    if not NETWORK_KNOWN["specialisation"].where(network, False):
+        return {}
+    overlaps = m @ network.label.root.T
+    same = np.trace(overlaps, axis1=-2, axis2=-1)
+    return {"specialisation": same / p - (overlaps.sum(axis=(-2, -1)) - same) / (p * (p - 1))}

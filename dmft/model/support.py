@@ -74,7 +74,7 @@ class Use:
 
 def check_support(run: Any, by: str = "", source: str = "") -> None:
     """RunError for the first object that is not meant for a run, with its reason. run: the sections; by: as of Use."""
-    if run.theory.hessian and not run.theory.snapshots:
+    if run.theory.hessian and not run.theory.snapshots and not run.has_network:
         raise RunError(f"{source}{': ' if source else ''}[theory] hessian = true: it is that of the snapshots; list their times in "
                        "[theory] snapshots, or leave it out")
     if run.simulation.kernels and looks_ahead(run.algorithm):
@@ -134,6 +134,7 @@ def refused(run: Any, network: TwoLayer, use: Use) -> str:
             f'made for labels +1 and -1, and label = "{run.problem.label}" gives real numbers; take loss = "linear", or a link of '
             'signs without label_noise, as label = "parity"'),
         "[theory] snapshots": theory.snapshots and "are the fields of a single unit; leave them out with [network]",
+        "[theory] hessian = true": theory.hessian and "it is that of a single unit; leave it out with [network]",
     }
     by_theory = {
         '[theory] method = "iterate"': theory.method == "iterate" and 'networks are solved by the march; take method = "march"',

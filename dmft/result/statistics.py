@@ -84,8 +84,9 @@ class RunningMeans:
             return
         self.count += 1
         for name, array in arrays.items():
-            mean = self.mean.setdefault(name, np.zeros_like(array))
-            squares = self.squares.setdefault(name, np.zeros_like(array))
+            unknown = 0.0 if self.count == 1 else np.nan  # to repetitions of an older file
+            mean = self.mean.setdefault(name, np.full_like(array, unknown))
+            squares = self.squares.setdefault(name, np.full_like(array, unknown))
             gap = array - mean
             mean += gap / self.count
             squares += gap * (array - mean)

@@ -37,7 +37,7 @@ from dmft.result.two_time import Kernels as Kernels
 
 THEORY_CURVES = tuple(curve.name for curve in TABLE if curve.theory)
 NETWORK_CURVES = tuple(curve.name for curve in NETWORK if curve.theory)
-_ON_NEW = tuple(curve.name for curve in TABLE if curve.theory == ERRORS)
+_ON_NEW = tuple(curve.name for curve in (*TABLE, *NETWORK) if curve.theory == ERRORS)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -179,6 +179,8 @@ def _check_together(net: NetworkParameters) -> None:
     """Refuse what has no limit that a few overlaps describe, or none that is known here."""
     if net.link is not None and (net.teacher_activation is not None or net.teacher_weights is not None):
         raise RunError("link: a teacher with a link has no teacher_activation and no teacher_weights; take one of the two out")
+    if net.teacher_link.noisy:
+        raise RunError(f"link {net.teacher_link.name!r}: a function of noise, which one pass adds to labels; take a link g(u, k)")
     if net.normalised and net.batch > 1:
         raise RunError(f"normalised with batch = {net.batch}: the norm of a batch's gradient joins the fields of all its samples; "
                        "take batch = 1")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.differential.plugins import FADED
 from tests.differential.table import Case, Choice, Feature, Numbers, Option, Table
 
 STEPS = 14
@@ -85,7 +86,8 @@ NETWORKS = Table("networks", (
         "without_replacement", "with_replacement", "reshuffled", "cyclic")))),
     Feature("activation", tuple(Option(name, _set(network__activation=name)) for name in ("erf", "tanh", "smooth_relu", "he2"))),
     Feature("label", (Option("network"), Option("erf", _set(problem__label="erf")),
-                      Option("tanh_hermite3", _set(problem__label="tanh_hermite3"), _is(directions="2")))),
+                      Option("tanh_hermite3", _set(problem__label="tanh_hermite3"), _is(directions="2")),
+                      Option("own", _set(problem__label=FADED)))),
     Feature("label noise", (Option("none"), Option("noisy", _real("problem.label_noise", 0.05, 0.4)))),
     Feature("second layer", (Option("ones"), Option("mean", _set(network__second_layer="mean")),
                              Option("numbers", _list("network.second_layer", 0.4, 1.0)),

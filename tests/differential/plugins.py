@@ -6,10 +6,12 @@ import numpy as np
 from numba import njit
 
 import dmft
+from dmft.model.links import register_link
 
 SOFT_ABS, CUT_SQUARE, HUBER, BUMP, MARGIN, HINGE = ("diff_soft_abs", "diff_cut_square", "diff_huber", "diff_bump", "diff_margin",
                                                     "diff_hinge")
 WRONG_SIDE = "diff_wrong_side"      # an observable
+FADED = "diff_faded"                # a label of networks whose noise is a factor
 # loss: what its labels are, as registered
 PLUGINS = {SOFT_ABS: "abs", CUT_SQUARE: "square", HUBER: "field", BUMP: "", MARGIN: "sign", HINGE: "sign"}
 # Compiled here, so that whoever registers them again does not compile them again: v, dv, d2v.
@@ -32,8 +34,13 @@ FUNCTIONS = {name: tuple(map(njit, functions)) for name, functions in {
 _wrong_side = njit(lambda f, y, h0: 1.0 if f * h0 < 0 else 0.0)
 
 
+def _faded(u, k, zeta):
+    return (1.0 + zeta) * np.tanh(u[0])
+
+
 def register() -> None:
-    """Register them, and an observable."""
+    """Register them, an observable, and a label of networks."""
+    register_link(FADED, _faded)
     dmft.register_observable(WRONG_SIDE, _wrong_side, label="wrong side", meaning="share on the wrong side")
     for name, functions in FUNCTIONS.items():
         dmft.register_loss(name, *functions, labels=PLUGINS[name], convex=name in (HUBER, MARGIN))

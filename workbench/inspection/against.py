@@ -201,8 +201,8 @@ def against_simulations(theory: Theory | str | Path, simulations: Sequence[Any],
         observables = observables or [name for name in side.arrays if name != "t" and not name.endswith(ERROR)]
     own = [name for name in (*asked_for(ours.run.theory), *observables_of(ours.run))
            if all(name in side.arrays for side in (ours, *theirs))]
-    usual = [name for name in compared(ours.run) if name in ours.arrays] if ours.run.has_network else [
-        "V" if "V" in ours.arrays else "m"]
+    usual = [name for name in compared(ours.run) if all(name in side.arrays for side in (ours, *theirs))] if (
+        ours.run.has_network) else ["V" if "V" in ours.arrays else "m"]
     observables = _expanded(ours, observables or [*usual, *own])
     notes = [note for side in theirs for note in _differences(ours.run, side)]
     notes += [f"note: {ours.name}: {text}" for text in ours.warnings]

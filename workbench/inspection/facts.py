@@ -85,7 +85,7 @@ def _at_decades(opened: Opened) -> list[dict[str, Any]]:
     curves = curves_of(opened)
     first: tuple[str, ...] = ("V", "gain", "loss", "nu_hat") if "gain" in curves else ("m", "loss", "mse", "error", "nu_hat")
     if opened.run is not None and opened.run.has_network:
-        first = (*[name for name in curves if name.startswith(("m[", "C["))][:SHOWN_COMPONENTS], "loss", "mse")
+        first = (*[name for name in curves if name.startswith(("m[", "C["))][:SHOWN_COMPONENTS], "loss", "mse", "specialisation")
     names = [name for name in (*first, *own_curves(opened)) if name in curves] or list(curves)[:4]
     if not names:
         return []

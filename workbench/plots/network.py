@@ -19,13 +19,6 @@ NAMED_CURVES = 9  # curves of a panel that are named
 STYLES = ("-", "--", "-.", ":")  # by turns, so that curves on top of each other are both seen
 
 
-def specialisation(m: np.ndarray) -> np.ndarray:
-    """How far units and directions have paired, (time,): the mean of m on the diagonal less that beside it. m (time, p, p)."""
-    p = m.shape[1]
-    same = np.trace(m, axis1=1, axis2=2)
-    return same / p - (m.sum(axis=(1, 2)) - same) / max(p * (p - 1), 1)
-
-
 def draw(run: Run, curves: Mapping[str, Curve], what: str, path: Path | None) -> Figure:
     """Four panels: m, C(t,t), errors, and m at the last time; a column more for what is trained besides. what: the curves are
     means over."""
@@ -44,8 +37,8 @@ def draw(run: Run, curves: Mapping[str, Curve], what: str, path: Path | None) ->
         axis.autoscale(axis="y")  # the first curve may be constant, as norms on spheres are, and has set the limits to itself
     p, k = run.network.units, run.network.directions
     m = np.stack([np.stack([curves[f"m[{r},{s}]"].mean for s in range(k)], axis=1) for r in range(p)], axis=1)
-    if p == k and p > 1:
-        axes[0, 0].plot(curves["loss"].t, specialisation(m), color=BLACK, linestyle=":", label="specialisation")
+    if "specialisation" in curves:
+        draw_curve(axes[0, 0], curves["specialisation"], eta, False, BLACK, "specialisation", ":")
     for i, name in enumerate(name for name in ("loss", "mse", "mse_fresh") if name in curves):
         draw_curve(axes[1, 0], curves[name], eta, False, CYCLE[i], NETWORK_KNOWN[name].label)
     axes[1, 0].set_ylabel("errors")

@@ -37,7 +37,7 @@ def page_data(opened: Sequence[Opened]) -> dict[str, Any]:
         curves = curves_of(item)
         wanted = list(dict.fromkeys((*MAIN, *own_curves(item)))) if item.kind != "onepass" else list(curves)[:MOST_ONEPASS]
         if item.run is not None and item.run.has_network:
-            wanted = [name for name in curves if name.startswith(("m[", "C["))][:MOST_ONEPASS] + ["loss", "mse"]
+            wanted = [name for name in curves if name.startswith(("m[", "C["))][:MOST_ONEPASS] + ["loss", "mse", "specialisation"]
         if item.kind == "theory":
             wanted += ["nu_hat", "nu_hat_direct"] if item.run is None or item.run.problem.constraint == "sphere" else ["nu_hat"]
         for name in filter(curves.__contains__, wanted):

@@ -70,7 +70,8 @@ def _comparison(theory: Opened, simulations: list[Opened]) -> str:
     ours, theirs = curves_of(theory), [curves_of(item) for item in simulations]
     dimensions = [item.result.run.simulation.dimension for item in simulations]
     rows, worst, bound, verdicts, run = [], np.nan, 0.0, [AGREE], theory.result.run
-    names = [name for name in ours if name.partition("[")[0] in compared(run)] if run.has_network else ["m", "loss"]
+    names = [name for name in ours if name.partition("[")[0] in compared(run) and all(name in curves for curves in theirs)] if (
+        run.has_network) else ["m", "loss"]
     whole = [compare(name, ours[name], [curves[name] for curves in theirs], dimensions, 1e-3 * run.algorithm.first_rate)
              for name in names]
     for result in judged_together([result.where(result.usable) for result in whole if result.usable.any()]):

@@ -15,7 +15,6 @@ import numpy as np
 import dmft
 import sgd_sim
 from dmft.core.parallel import world
-from workbench.plots.network import specialisation
 from workbench.plots.style import BAND, BLACK, new_figure, save, scale_colour
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -32,12 +31,6 @@ def case(alpha: float, steps: int, delta: float = DELTA) -> dmft.Experiment:
         m0=[[MIDDLE + delta, MIDDLE - delta], [MIDDLE - delta, MIDDLE + delta]],
         learning_rate=eta, t_max=steps * eta, samples=16384, replicas=4, record="linear",
         history="dyadic", blocks_per_level=8)
-
-
-def of_replicas(theory: dmft.Theory) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard error of the specialisation over replicas."""
-    values = np.array([specialisation(m) for m in theory.replicas["m"]])
-    return values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(len(values))
 
 
 def main() -> None:
@@ -58,15 +51,14 @@ def main() -> None:
     figure = new_figure(11.0, 4.4)
     left, right = figure.subplots(1, 2)
     for i, (alpha, theory) in enumerate(theories.items()):
-        mean, error = of_replicas(theory)
+        mean, error = theory.specialisation, theory.specialisation_error
         x, color = alpha * theory.t, scale_colour(0.9 * i / max(len(alphas) - 1, 1))
         left.fill_between(x, mean - BAND * error, mean + BAND * error, color=color, alpha=0.3, linewidth=0)
         left.plot(x, mean, color=color, label=rf"$\alpha$ = {alpha:g}")
         at = [n for n in (0, 10, 20, 40, 80, 160) if n < mean.size]
         print(f"alpha = {alpha:g}: " + ", ".join(f"n = {n}: {mean[n]:.4f} +- {error[n]:.4f}" for n in at)
               + f"; loss at the end {theory.loss[-1]:.5f}, mse {theory.mse[-1]:.5f}")
-    values = np.array([specialisation(m) for m in sim.m])
-    mean, error = values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(len(values))
+    mean, error = sim.mean().specialisation, sim.error().specialisation
     some = slice(None, None, max(1, sim.t.size // 10))
     left.errorbar(alphas[1] * sim.t[some], mean[some], BAND * error[some], fmt="o", ms=3.5, color=BLACK,
                   label=rf"$\alpha$ = {alphas[1]:g}, N = {sim.run.simulation.dimension}")
@@ -76,7 +68,7 @@ def main() -> None:
     left.set_ylabel("specialisation")
     left.legend(fontsize="small")
     for i, (delta, theory) in enumerate(late.items()):
-        mean, error = of_replicas(theory)
+        mean, error = theory.specialisation, theory.specialisation_error
         color = scale_colour(0.9 * i / max(len(deltas) - 1, 1))
         right.fill_between(alphas[-1] * theory.t, mean - BAND * error, mean + BAND * error, color=color, alpha=0.3, linewidth=0)
         right.plot(alphas[-1] * theory.t, mean, color=color, label=rf"start {2 * delta:g}")

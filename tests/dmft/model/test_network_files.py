@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numba import njit
 
 import dmft
 import sgd_sim
@@ -12,7 +13,7 @@ from dmft.core.parallel import Comm
 from dmft.model.activations import BUILT_IN, RELU, apply, register_activation, smooth_relu
 from dmft.model.experiment import Experiment, known_errors
 from dmft.model.links import register_link
-from dmft.model.network import network_of
+from dmft.model.network import network_of, some_samples
 from dmft.model.network_errors import error_seconds, network_errors, pair_average
 from dmft.running.cost import estimate
 from dmft.running.preview import preview
@@ -50,10 +51,20 @@ def test_what_does_not_fit_is_said_in_a_line(wrong, says):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("key", "value"), [("theory.method", "iterate"), ("theory.fdt", True)])
-def test_what_the_theory_has_not_is_said_before_it_runs(key, value):
-    with pytest.raises(RunError, match=rf"\[theory\] {key.partition('.')[2]}"):
-        dmft.solve(network_run(PAIR).replace({key: value}))
+def test_the_theory_marches():
+    with pytest.raises(RunError, match=r'\[theory\] method = "iterate": networks are solved by the march'):
+        dmft.solve(network_run(PAIR).replace(method="iterate"))
+
+
+@pytest.mark.parametrize(("solve", "key", "value"), [
+    (dmft.solve, "theory.fdt", True), (dmft.solve, "theory.clones", True), (sgd_sim.simulate, "simulation.clones", True),
+    *((solve, key, value) for solve in (dmft.solve, sgd_sim.simulate)
+      for key, value in (("theory.snapshots", [0.5]), ("theory.hessian", True)))])
+def test_what_single_units_have_is_said_before_a_network_runs(solve, key, value):
+    section, _, name = key.partition(".")
+    says = rf"\[{section}\] {name}( = true)?: .* a single unit.*; leave (it|them) out with \[network\]$"
+    with pytest.raises(RunError, match=says):
+        solve(network_run(PAIR).replace({key: value}))
 
 
 @pytest.mark.parametrize(("name", "g"), [("root", lambda u, k: u[0] ** 0.5), ("over_nothing", lambda u, k: u[0] / (u[0] - u[0]))])
@@ -176,3 +187,48 @@ def test_errors_on_new_samples(more):
     assert abs(found - miss.mean()) < 5.0 * miss.std() / np.sqrt(miss.size)
     lost = {name: np.concatenate([array, np.full_like(array, np.nan)]) for name, array in curves.items()}
     assert np.isnan(network_errors(network, lost)["mse"]).tolist() == [False, True]
+
+
+def beyond(limit: float, value: float):
+    return lambda x: 0.5 * x if abs(x) < limit else value
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_label_that_is_a_number_only_near_zero_is_refused(value):
+    """Samples hardly ever get there, but averages over new samples do."""
+    inside = njit(beyond(5.0, value))
+    register_link("far", lambda u, k: inside(u[1]))
+    with pytest.raises(RunError, match=rf'\[problem\] label = "far": .*, and is {value} at kappa = \[.*\]$'):
+        network_run({**PAIR, "label": "far"})
+
+
+def test_a_label_that_is_no_number_on_a_sample_is_named_when_it_is_drawn():
+    """By theory and simulator: it is a number wherever it was tried before."""
+    tried = np.sort(some_samples(2, 0.0)[0][:, 0])
+    tried = tried[np.abs(tried) < 1.0]
+    low, high = tried[np.argmax(np.diff(tried))], tried[np.argmax(np.diff(tried)) + 1]
+    register_link("torn", lambda u, k: u[0] if u[0] <= low or u[0] >= high else np.nan)
+    run = network_run({**PAIR, "label": "torn", "samples": 8192, "replicas": 2, "dimension": 1500, "instances": 2})
+    for solve in (dmft.solve, sgd_sim.simulate):
+        with pytest.raises(RunError, match=r'label = "torn": must be a number on every sample, and is nan at kappa'):
+            solve(run, quiet=True)
+
+
+@pytest.mark.parametrize(("key", "wrong"), [("activation", "s"), ("teacher_activation", "s"), ("activation", "s'"),
+                                            ("activation", "s''")])
+def test_an_activation_that_is_a_number_only_near_zero_is_refused(key, wrong):
+    functions = {"s": lambda x: 0.5 * x, "s'": lambda x: 0.5, "s''": lambda x: 0.0}
+    smooth = {name: njit(f) for name, f in functions.items()}
+    broken = smooth[wrong]
+    functions[wrong] = lambda x: broken(x) if abs(x) < 9.0 else np.nan
+    register_activation("bounded", *functions.values())
+    with pytest.raises(RunError, match=rf'\[network\] {key} = "bounded": must be a number at .*, and {wrong}\(.*\) is none$'):
+        network_run({**PAIR, key: "bounded"})
+
+
+@pytest.mark.parametrize("section", ["network", "problem", "theory"])
+@pytest.mark.parametrize("more", [[], ["network.units=2"]])
+def test_sections_with_double_brackets_are_one_line_with_the_remedy(section, more):
+    text = network_run({**PAIR, "label": "tanh"}).to_toml().replace(f"[{section}]", f"[[{section}]]")
+    with pytest.raises(RunError, match=rf": \[\[{section}\]\] makes a list of sections; write \[{section}\]$"):
+        dmft.parse_run(text, "run.toml", more)
