@@ -78,6 +78,13 @@ template <typename T> static T __shfl_xor_sync(unsigned, T value, int offset) {
     __syncwarp();
     return value;
 }
+template <typename T> static T __shfl_sync(unsigned, T value, int lane) {
+    memcpy(&said[present_thread], &value, sizeof value);
+    __syncwarp();
+    memcpy(&value, &said[present_thread / 32 * 32 + lane], sizeof value);
+    __syncwarp();
+    return value;
+}
 static unsigned __ballot_sync(unsigned, bool vote) {
     said[present_thread] = vote;
     __syncwarp();
@@ -237,6 +244,9 @@ class HostQueue:
             _recording = None
         for work in self._recorded[name]:
             work()
+
+    def mark(self):
+        return self.wait
 
     def wait(self):
         pass

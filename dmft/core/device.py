@@ -59,7 +59,7 @@ class Queue:
     queue waits for all of them, and they for it."""
 
     def __init__(self, cupy: Any):
-        self._stream = cupy.cuda.Stream()
+        self._cupy, self._stream = cupy, cupy.cuda.Stream()
         self._recorded: dict[Hashable, Any] = {}
 
     def run(self, name: Hashable, launches: Callable[[], None], record: bool = True) -> None:
@@ -74,6 +74,12 @@ class Queue:
                 launches()
                 self._recorded[name] = self._stream.end_capture()
             self._recorded[name].launch()
+
+    def mark(self) -> Callable[[], object]:
+        """A function that waits until everything is done that is in the queue now."""
+        event = self._cupy.cuda.Event(disable_timing=True)
+        event.record(self._stream)
+        return event.synchronize
 
     def wait(self) -> None:
         """Wait until everything in the queue is done."""

@@ -122,7 +122,7 @@ def push_steps(step, places, rule, tables):
 @njit(**INNER)
 def used_slots(blocks):
     """Number of slots up to the last one that was ever in use, rounded up to a multiple of eight for `dot`."""
-    return min(-(-blocks.counts.upto // 8) * 8, blocks.slots.shape[1])
+    return min((blocks.counts.upto + 7) // 8 * 8, len(blocks.slots[SIZE]))
 
 
 @njit(**INNER)

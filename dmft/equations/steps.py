@@ -238,17 +238,33 @@ def advance(given, by, blocks, one):
         now.ridge_from = join_rows(one.ridge, now.ridge_from, levels[JOINS, k])
 
 
+@njit(**IN_PLACE)
+def row_steps(known, drawn, given, by, rule, blocks, one):
+    """`step_from_row`. known: whether the overlaps with the noise are; drawn: whether samples need the noise."""
+    if not known:
+        noise_overlaps(given, rule, blocks, one)
+    step_from_row(given, rule, blocks, one)
+    if drawn:
+        given_past(by, blocks, one)
+
+
+@njit(**IN_PLACE)
+def into_past(drawn, given, by, blocks, one):
+    """`advance`. drawn: whether samples need the noise; what step n adds to the factors is then known before it is asked for, while
+    a card is at work."""
+    advance(given, by, blocks, one)
+    if drawn:
+        factor_past(blocks, one)
+        if one.now.ridge_eps > 0.0 and factor_ridge(blocks, one) == 0:
+            one.now.ridge_from = blocks.counts.blocks
+
+
 # Of the solutions at some places, one after the other; each has numbers of its own alone, so that company changes no bit.
 @njit(**FREE, error_model="numpy")
 def steps_from_rows(places, known, drawn, given, by, rule, tables, solutions):
-    """`step_from_row`. known: whether the overlaps with the noise are; drawn: whether samples need the noise."""
+    """`row_steps`."""
     for at in places:
-        blocks, one = blocks_of(tables, at), solution_of(solutions, at)
-        if not known:
-            noise_overlaps(given[0], rule, blocks, one)
-        step_from_row(given[0], rule, blocks, one)
-        if drawn:
-            given_past(by[0], blocks, one)
+        row_steps(known, drawn, given[0], by[0], rule, blocks_of(tables, at), solution_of(solutions, at))
 
 
 @njit(**FREE, error_model="numpy")
@@ -260,12 +276,6 @@ def scale_steps(places, given, solutions):
 
 @njit(**FREE, error_model="numpy")
 def advance_all(places, drawn, given, by, tables, solutions):
-    """`advance`. drawn: whether samples need the noise; what step n adds to the factors is then known before it is asked for, while
-    a card is at work."""
+    """`into_past`."""
     for at in places:
-        blocks, one = blocks_of(tables, at), solution_of(solutions, at)
-        advance(given[0], by[0], blocks, one)
-        if drawn:
-            factor_past(blocks, one)
-            if one.now.ridge_eps > 0.0 and not factor_ridge(blocks, one):
-                one.now.ridge_from = blocks.counts.blocks
+        into_past(drawn, given[0], by[0], blocks_of(tables, at), solution_of(solutions, at))

@@ -13,6 +13,7 @@ import numpy as np
 
 from dmft.core.device import Gpu
 from dmft.equations.history import History
+from dmft.equations.rows import InUse
 from dmft.equations.weights import WeightDynamics
 from dmft.model.experiment import Experiment
 from dmft.samples.launches import TILING, Company, Tiling
@@ -33,12 +34,12 @@ class Card:
         self._companies: dict[Hashable, list[Company]] = {}
 
     def company(self, experiment: Experiment, history: History, draws: Draws, block: int, sampling: Sampling, dtype,
-              tiling: Tiling) -> Company:
+              tiling: Tiling, use: InUse | None) -> Company:
         """Where a solution of this shape belongs."""
-        shape = (history.slots, history.packed, len(draws.h), int(draws.carrier.sum()), block, sampling.parts, np.dtype(dtype))
+        shape = (history.slots, history.packed, len(draws.h), int(draws.carrier.sum()), block, sampling.parts, np.dtype(dtype), use)
         companies = self._companies.setdefault(shape, [])
-        if len(companies) < 2:
-            companies.append(Company(self.gpu, experiment, history, draws, block, sampling, dtype, tiling))
+        if len(companies) < (1 if use else 2):  # the host is hardly waited for where the card has the equations
+            companies.append(Company(self.gpu, experiment, history, draws, block, sampling, dtype, tiling, use))
         return min(companies, key=lambda each: each.solutions)
 
 
@@ -70,9 +71,9 @@ class GpuSamples:
     """A range of samples of one replica at step n, on a card. dtype: as of Samples."""
 
     def __init__(self, card: Card, weights: WeightDynamics, draws: Draws, weight: np.ndarray, block: int,
-                 sampling: Sampling, dtype=np.float64, tiling: Tiling = TILING):
+                 sampling: Sampling, dtype=np.float64, tiling: Tiling = TILING, use: InUse | None = None):
         self.gpu, self.weights, self.history, self.count = card.gpu, weights, weights.history, len(draws.h)
-        self.company = card.company(weights.experiment, self.history, draws, block, sampling, dtype, tiling)
+        self.company = card.company(weights.experiment, self.history, draws, block, sampling, dtype, tiling, use)
         self.at = self.company.enter(draws, weight, sampling, weights)
         self.carriers, self.keys = self.company.carriers, sampling.keys
 

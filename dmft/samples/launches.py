@@ -22,16 +22,17 @@ from dmft.core.cuda_numbers import defines, enum
 from dmft.core.device import CUDA, WARP, Gpu, Kernel, source
 from dmft.core.errors import RunError
 from dmft.equations import random_start, rows
-from dmft.equations.blocks import BEFORE, IN_ORDER, NONE, OLDER, SIZE, blocks_of
+from dmft.equations.blocks import BEFORE, IN_ORDER, NONE, OLDER, SIZE, BlockTable, blocks_of
 from dmft.equations.history import History
 from dmft.equations.random_start import OVERLAP_SCALARS
-from dmft.equations.rows import GROUPS, SCALARS, WRONG, V
+from dmft.equations.rows import GROUPS, SCALARS, WRONG, InUse, V
 from dmft.equations.weights import WeightDynamics, join
 from dmft.model.channels import SMOOTH
 from dmft.model.cuda_loss import averages_source, loss_source
 from dmft.model.experiment import Experiment
-from dmft.model.minibatches import cuda_source
+from dmft.model.minibatches import Chain, cuda_source
 from dmft.model.sample_averages import averages
+from dmft.samples.card_steps import CardSteps
 from dmft.samples.formulas import cuda_formulas
 from dmft.samples.lost import GONE
 from dmft.samples.nesterov import AtWeights
@@ -61,6 +62,7 @@ class Tiling(NamedTuple):
     ahead: int = 2  # slots of the past, of four samples, that a thread loads before it uses them
     rows_ahead: int = 8  # rows of tangents, of four samples, that a thread loads before it uses them
     warps: int = 4  # warps of a block of threads, 8 at most
+    equations: int = 512  # threads of a block that does the equations of a solution
     spread: int = 10_000  # warps that sum up the rows side by side, about: enough that those which finish last cost little
 
 
@@ -114,17 +116,19 @@ def _write_rates(common, solutions, numbers):
 
 class Company:
     """Solutions of equal shape on a card. All are entered before any is stepped; a step of some of them is one launch, of which
-    `terms` gives the sums. draws, sampling: of the first of them; block: samples of a block."""
+    `terms` gives the sums. draws, sampling: of the first of them; block: samples of a block; use: which estimates they use, where the
+    equations of a step are left to the card (`steps`)."""
 
     def __init__(self, gpu: Gpu, experiment: Experiment, history: History, draws: Draws, block: int, sampling: Sampling, dtype,
-                 tiling: Tiling) -> None:
+                 tiling: Tiling, use: InUse | None = None) -> None:
         count, slots = len(draws.h), history.slots
         most = gpu.shared_bytes // HELD_BYTES - max(tiling.rows_ahead, tiling.ahead * MOVERS)
         if slots > most:
             raise RunError(f'[theory] device = "gpu": a history of {slots} steps one by one is too long for this card, which takes '
                            f'{most}; take history = "dyadic", or device = "cpu"')
         self.gpu, self.experiment, self.block, self.dtype = gpu, experiment, block, dtype
-        self.tiling, self.averages = tiling, averages(experiment.observables)
+        self.tiling, self.averages, self.use = tiling, averages(experiment.observables), use
+        self.steps: CardSteps | None = None
         self.stein, self.identity = sampling.stein and experiment.stein and experiment.data.control == SMOOTH, sampling.identity
         assert block % FOUR == 0  # fours of samples lie in one block
         assert tiling.own <= 8 and tiling.warps <= 8  # a block of threads has 1024 at most
@@ -209,7 +213,7 @@ class Company:
         for each in self.members:  # so that a step writes what the card gets
             each.place(each.solutions._replace(drive=drive.reshape(-1, 2, slots)), each.at)
         self.plan = gpu.mirror(8 + 2 * slots + 3 * self.levels, np.int64)  # struct Step, order, merges, held slots
-        self.held = self.plan.device[-slots:]
+        self.use_plan(self.plan)
         self.overlaps: tuple | None = None  # arrays of `overlap_sums`, made when first asked for
         self.at_weights: list[AtWeights] = []
         if self.experiment.update.looks_ahead:
@@ -217,26 +221,41 @@ class Company:
             self.h_at_weights = h
             self.at_weights = [AtWeights(h[k], Y[k], row[k].T) for k in range(self.solutions)]
             self.sums_at_weights = Sums(gpu, self.solutions, SCALARS, self.blocks, self.parts)
+        self.steps = CardSteps(self, self.use, self.tiling.equations) if self.use else None
+
+    def use_plan(self, plan: Any) -> None:
+        """Where the card finds what a step does to the history."""
+        self.device_plan, self.held = plan.device, plan.device[-self.slots :]
 
     def terms(self, places: list[int], teacher: bool) -> list[np.ndarray]:
         """The sums over blocks of the present rows of some solutions, (places, blocks, columns): those of `Samples.row_sums`,
         `averaged_sums` where there are observables, and `overlap_sums` (teacher). They are overwritten by the next sums."""
-        if new := [at for at in places if at not in self._summed]:
-            first = self.members[new[0]]
-            _write_plan(first.at, first.history.stop, first.history.tables, self.plan.host)
-            now = first.numbers
-            self.launch([], new, first.n, now["m"], now["b"], now["m_w" if first.looks_ahead else "m"])
+        self.sum_rows(places)
         self.queue.wait()
         self._summed.difference_update(places)
         found = [self.row, *([self.averaged] if self.averages else []), *([self._overlap_sums()] if teacher else [])]
         return [each.sums.host if len(places) == self.solutions else each.sums.host[places] for each in found]
 
+    def sum_rows(self, places: list[int]) -> None:
+        """Launch the sums of the present rows of some solutions, where that has not been done."""
+        if new := [at for at in places if at not in self._summed]:
+            first = self.members[new[0]]
+            _write_plan(first.at, first.history.stop, first.history.tables, self.plan.host)
+            now = first.numbers
+            self.launch([], new, first.n, now["m"], now["b"], now["m_w" if first.looks_ahead else "m"])
+
+    def write_move(self, n: int, at: int, tables: BlockTable, plan: np.ndarray) -> Chain:
+        """Write down what step n does to the history, and its mini-batches; the history has made room for it."""
+        chain = self.experiment.batches.chain(n)
+        plan[4:8] = n, chain.kind, chain.period, chain.begin
+        _write_plan(at, self.members[0].history.stop, tables, plan)
+        return chain
+
     def move(self, places: list[int], n: int) -> None:
         """Write down what takes some solutions, all at step n, to step n+1; `launch` does it. Their histories have made room for
         step n, and their drives lie where the card gets them."""
-        e, first, chain = self.experiment, self.members[places[0]], self.experiment.batches.chain(n)
-        self.plan.host[4:8] = n, chain.kind, chain.period, chain.begin
-        _write_plan(first.at, first.history.stop, first.history.tables, self.plan.host)
+        e, first = self.experiment, self.members[places[0]]
+        chain = self.write_move(n, first.at, first.history.tables, self.plan.host)
         _write_rates((e.eta_n[n], sqrt(e.heat(n)), chain.fraction, chain.p_on, chain.p_off), first.solutions, self.numbers)
         for at in places if self.at_weights else ():
             self._ahead.append(partial(self.at_weights[at].look_ahead, self.state.h[at], self.state.Y[at],
@@ -254,6 +273,7 @@ class Company:
         on[0, moving], on[1, summed] = 1, 1
         self.n, moves = n, len(moving) > 0
         merging = moves and bool(self.plan.host[2])
+        self.use_plan(self.plan)
         self.queue.run(("step", int(e.loss_n[n]), n % 2, moves, merging), partial(self._step, moves, merging),
                        record=not self.at_weights)
         self._summed.update(summed)
@@ -360,7 +380,7 @@ class Company:
     def _move(self, merging: bool) -> None:
         """From step n - 1 to n."""
         state, past, row, coming = self.state, self.past, self.rows[(self.n - 1) % 2], self.rows[self.n % 2]
-        slots, tiling, step, rates = self.slots, self.tiling, self.plan.device, self.rates.device
+        slots, tiling, step, rates = self.slots, self.tiling, self.device_plan, self.rates.device
         threads = WARP * tiling.warps
         across = -(-self.carriers // (FOUR * threads))
         sizes = self.carriers, self.width, self.span, slots, self.packed

@@ -132,6 +132,10 @@ class Solver(Protocol):
     def take_of(self, solvers: Sequence[Any], totals: list[np.ndarray]) -> None:
         """Finish the step of these solvers with the sums of these arrays, each (solvers, L)."""
 
+    def whole_steps(self, solvers: Sequence[Any]) -> bool:
+        """Take some steps of these solvers without that, where nothing is to be summed over ranks and a card does the sums; returns
+        whether that was so."""
+
 
 class Alone:
     """A solution that shares nothing with others. `terms` gives its arrays (blocks here, L), `take` gets their sums."""
@@ -148,6 +152,9 @@ class Alone:
         """Go on from the sums over all blocks."""
         raise NotImplementedError
 
+    def whole_steps(self, solvers: Sequence[Any]) -> bool:
+        return False
+
     def terms_of(self, solvers: Sequence[Any]) -> list[np.ndarray]:
         return [lines[None] for lines in self.terms()]
 
@@ -156,12 +163,14 @@ class Alone:
 
 
 def step_together(solvers: Sequence[Solver], comm: Summing) -> None:
-    """One step of each solver, with a single reduction over the ranks for all of them. Where there is one rank, and nothing to be
+    """One step of each solver, or some on a card, with a single reduction over the ranks for all of them. Where there is one rank, and nothing to be
     shared, companies go in turn: a card then works on the others while the host is at one."""
     companies: dict[Hashable, list[Solver]] = {}
     for solver in solvers:
         companies.setdefault(solver.company, []).append(solver)
     for together in [[each] for each in companies.values()] if comm.size == 1 else [list(companies.values())]:
+        if comm.size == 1 and together[0][0].whole_steps(together[0]):
+            continue
         terms = [several[0].terms_of(several) for several in together]
         totals = iter(comm.sums_exact([lines for own in terms for lines in own]))
         counts = [len(own) for own in terms]

@@ -16,11 +16,13 @@ from dmft.core.device import Gpu
 from dmft.core.tree import nest
 from dmft.equations.blocks import push_steps
 from dmft.equations.kernels import Kept, Wanted, enter_row, history_for
+from dmft.equations.on_card import ESCAPED, EXPLODED, can_be_translated, take_record
 from dmft.equations.random_start import OverlapKernels
 from dmft.equations.rows import CARRIED, CURVE_NAMES, curve_table, escaped, exploded
 from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.equations.weights import WeightDynamics
 from dmft.model.experiment import Experiment
+from dmft.samples.card_steps import CardSteps
 from dmft.samples.clones import Clones
 from dmft.samples.gpu import BLOCKS, Card, GpuSamples
 from dmft.samples.launches import TILING, Tiling
@@ -48,6 +50,7 @@ class Causal(Forward):
     """A solution of one unit; how it comes by row n is that of a subclass."""
 
     weights: WeightDynamics
+    steps_ahead: int = 1  # that a card takes between two visits of the host, where it does the equations
 
     def __init__(self, experiment: Experiment, per_level: int | None, wanted: Wanted, comm: Summing,
                  estimator: Estimator = ESTIMATOR):
@@ -77,13 +80,27 @@ class March(Causal):
         weight = normalised(draws.weight, blocks, comm, draws.stratum, experiment.data.strata)
         rest = draws, weight, blocks.size, sampling, dtype
         self.samples: Samples | GpuSamples = Samples(experiment, self.history, *rest) if gpu is None else GpuSamples(
-            gpu if isinstance(gpu, Card) else Card(gpu), self.weights, *rest, tiling)
+            gpu if isinstance(gpu, Card) else Card(gpu), self.weights, *rest, tiling, self.use if self.equations_on_card(tiling) else None)
         self.overlaps = OverlapKernels(experiment.steps, self.history.slots) if experiment.start.random else None
         self.clones: Clones | None = None
         if experiment.clones and isinstance(self.samples, Samples):  # a card has none (model/support.py)
             self.clones = Clones(experiment, self.history, self.samples, sampling)
         self.snapshots = SampleSnapshots(wanted.snapshots, wanted.visited, blocks.lines.stop - blocks.lines.start,
                                          bool(experiment.heat_n.any()))
+
+    def equations_on_card(self, tiling: Tiling) -> bool:
+        """Whether a card that has the samples can do the equations of a step as well."""
+        e, wanted, history = self.experiment, self.wanted, self.history
+        return (not (e.update.looks_ahead or e.start.random or e.observables or e.clones or wanted.temperatures or len(wanted.snapshots))
+                and (history.full or history.slots <= tiling.equations) and can_be_translated(e.constraint))
+
+    @property
+    def _steps(self) -> CardSteps | None:
+        """Where the card does them."""
+        if not isinstance(self.samples, GpuSamples):
+            return None
+        self.samples.company.begin()
+        return self.samples.company.steps
 
     @property
     def company(self) -> Hashable:
@@ -105,6 +122,8 @@ class March(Causal):
 
     def take_of(self, solvers: Sequence[March], totals: list[np.ndarray]) -> None:
         """Estimate row n of each from the sums over all blocks, record it, and go to n+1 (the last row is only recorded)."""
+        if (steps := self._steps) is not None:
+            return self._take_found(steps, solvers, self.n, 1, totals[0])
         sound = [k for k, march in enumerate(solvers) if not march._explodes(k, totals)]
         if len(sound) < len(solvers):
             solvers, totals = [solvers[k] for k in sound], [total[sound] for total in totals]
@@ -133,6 +152,43 @@ class March(Causal):
         if moving:
             weights.advance_rows(np.array([march.weights.at for march in moving]), True)
             self._look_ahead(n, moving)
+
+    # --- whole steps on a card ---------------------------------------------------------------------------------
+
+    def whole_steps(self, solvers: Sequence[March]) -> bool:
+        if (steps := self._steps) is None:
+            return False
+        count = min(self.steps_ahead, self.experiment.steps + 1 - self.n)
+        self._take_found(steps, solvers, self.n, count)
+        return True
+
+    def _take_found(self, steps: CardSteps, solvers: Sequence[March], n: int, count: int, totals: np.ndarray | None = None) -> None:
+        """Let the card take some steps, and enter what it finds."""
+        steps.launch([march.weights.at for march in solvers], n, count, totals)
+        for row in range(n, n + count):
+            found = steps.found(row)
+            solvers = [march for march in solvers if march._take_found_row(found[march.weights.at], row)]
+            if not solvers:
+                return
+
+    def _take_found_row(self, found: np.ndarray, n: int) -> bool:
+        """Enter row n; returns whether there is a next one. found: as of CardSteps, for this solution."""
+        weights, at = self.weights, self.weights.at
+        sums = take_record(found, at, weights.solutions)
+        if found[0] == EXPLODED:
+            self.diverged = True
+            return False
+        self.diverged = found[0] == ESCAPED
+        if n - self.experiment.hidden in self._kept_rows:
+            enter_row(self.kernels, self.columns, self.kept, weights, weights.row)
+        weights.curve_rows(np.array([at]), sums[None], self.use)
+        if (column := n - self.experiment.hidden) >= 0:
+            self.table[: len(CURVE_NAMES), column] = weights.solutions.curves[at]
+        if self.diverged or n == self.experiment.steps:
+            return False
+        push_steps(n, np.array([at]), self.history.rule, self.history.tables)
+        weights.followed()
+        return True
 
     def _of_pairs(self, totals: list[np.ndarray]) -> np.ndarray:
         """Of the sums over all blocks, those of clones."""
@@ -182,6 +238,8 @@ class March(Causal):
         return {} if self.overlaps is None else self.overlaps.rows._asdict()
 
     def shared(self) -> dict[str, Any]:
+        if steps := self._steps:
+            steps.fetch()
         snapshots = {"snapshots": self.snapshots.shared()} if len(self.wanted.snapshots) else {}
         return super().shared() | snapshots | ({"clones": self.clones.shared()} if self.clones else {})
 
@@ -203,7 +261,11 @@ class March(Causal):
     def restore(self, shared: Mapping[str, Any], per_sample: Mapping[str, np.ndarray],
                 per_tangent: Mapping[str, np.ndarray]) -> None:
         """As of Causal, and the snapshots and clones."""
+        if steps := self._steps:
+            steps.fetch()
         super().restore(shared, per_sample, per_tangent)
+        if steps:
+            steps.changed()
         if self.clones:
             self.clones.restore(per_sample, nest(shared)["clones"])
         if len(self.wanted.snapshots):
