@@ -117,7 +117,7 @@ class _BlockTranslation(Translation):
                 break
         result = self.result or "void"
         loops = names_in([node.target for node in ast.walk(self.tree) if isinstance(node, ast.For)])
-        hoisted = [f"    {TYPES[self.kinds[name]]} {safe(name)};" for name in sorted(self.local - self.once - loops)
+        hoisted = [f"    {TYPES[str(self.kinds[name])]} {safe(name)};" for name in sorted(self.local - self.once - loops)
                    if name not in self.arguments and isinstance(self.kinds.get(name), str)]
         listed = ", ".join(f"{self.argument(self.kinds[name])}{safe(name)}" for name in self.arguments)
         head = f"template <typename real> __device__ {type_of(result)} {self.name}({listed}) {{"
@@ -165,7 +165,9 @@ class _BlockTranslation(Translation):
         if len(pairs) > 1 and all(isinstance(target, ast.Name) for [target], _ in pairs) and not (
                 names_in([target for [target], _ in pairs]) & names_in([value for _, value in pairs])):
             return [text for [target], each_value in pairs for text in self.assigned([target], each_value, line)]
-        before, stored, alone = [], [], []
+        before: list[str] = []
+        stored: list[str] = []
+        alone: list[str] = []
         for k, (into, each_value) in enumerate(pairs):
             text, kind = self.expression(each_value)
             if not isinstance(kind, str):

@@ -58,7 +58,7 @@ class CudaFunctions:
         """The source of all functions."""
         return "\n".join(self._parts) + "\n"
 
-    def add(self, function: Callable, kinds: Mapping[str, Kind] | None = None, given: Mapping[str, Any] | None = None,
+    def add(self, function: Callable, kinds: Mapping[str, Any] | None = None, given: Mapping[str, Any] | None = None,
             name: str = "") -> CudaFunctions:
         """Append a function under its own name, or another. Arguments are reals where neither their kinds nor values are told."""
         wanted = self.prefix + (name or plain(function).__name__)
@@ -132,7 +132,7 @@ class Translation:
         self.result = ""
         self.body: list[ast.stmt] = [ast.Return(self.tree.body)] if isinstance(self.tree, ast.Lambda) else self.tree.body
         self.stored = [node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
-        self.loops = [node.target.id for node in ast.walk(self.tree) if isinstance(node, ast.For) and isinstance(node.target, ast.Name)]
+        self.loops = [name for node in ast.walk(self.tree) if isinstance(node, ast.For) for name in names_in([node.target])]
         top = {node.id for line in self.body if isinstance(line, ast.Assign) for node in ast.walk(line)
                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
         self.once = {name for name in top if self.stored.count(name) == 1 and name not in self.kinds}

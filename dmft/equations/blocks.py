@@ -148,8 +148,9 @@ def step_variance(w):
 
 @njit(**INNER, error_model="numpy")
 def beside(rule, blocks, i):
-    """What tells the slope within the block at place i > 0 of the order of time: the places `oldest` .. i - 1 with `steps` steps and
-    i + 1 .. `newest` with `steps_newer`, and the weights of their means less its own. No steps where there are none. Eq. [dyadic]."""
+    """What tells the slope within the block at place i > 0 of the order of time: the places `oldest` .. i - 1 with `steps` steps
+    and i + 1 .. `newest` with `steps_newer`, and the weights of their means less its own; no steps where there are none. Eq.
+    [dyadic]."""
     first, size, order = blocks.slots[FIRST], blocks.slots[SIZE], blocks.slots[IN_ORDER, : blocks.counts.blocks]
     w = size[order[i]]
     if w == 1:
@@ -174,8 +175,8 @@ def beside(rule, blocks, i):
 
 @register_jitable
 def spread_within(w, steps, steps_newer, to_older, to_newer, own, before, after):
-    """What the slope within a block of w steps adds, times the slope of what is summed, which the same neighbours tell. own, before,
-    after: sums over the block and over its neighbours. Eq. [dyadic]."""
+    """What the slope within a block of w steps adds, times the slope of what is summed, which the same neighbours tell. own,
+    before, after: sums over the block and over its neighbours. Eq. [dyadic]."""
     mean = own / w
     slope = to_older * (before / max(steps, 1) - mean) + to_newer * (after / max(steps_newer, 1) - mean)
     return w * step_variance(w) * slope

@@ -17,7 +17,7 @@ from dmft.core.compiled import UNCOUNTED, record
 from dmft.core.cuda_numbers import defines, enum
 from dmft.core.device import CUDA, source
 from dmft.core.to_cuda import CudaFunctions, NoCuda
-from dmft.equations import blocks, state
+from dmft.equations import blocks
 from dmft.equations.blocks import COUNTS, BlockTable, beside, blocks_of, kernel_weights
 from dmft.equations.history import History
 from dmft.equations.ibp import FieldOverlaps
@@ -42,14 +42,19 @@ EQUATION_KERNELS = ("exact_totals", "row_and_step", "enter_step")
 KEPT_VECTORS = 6  # of a record: row n of M_C and K_R, then `vectors`
 NOW_NUMBERS = len(STEP_RECORD.names or ())
 LEFT_OUT, SOUND, EXPLODED, ESCAPED = range(4)  # how a row came out on the card: not asked for, sound, or diverged
+OUTCOMES = {"LEFT_OUT": LEFT_OUT, "SOUND": SOUND, "EXPLODED": EXPLODED, "ESCAPED": ESCAPED}
 
-# What moves the samples in a step besides GIVEN: whether there is a step after this row, whether it is a hidden one, strength of the
-# thermal noise, the law of mini-batches, and the learning rate and the scale of the loss at the next row.
+# What moves the samples in a step besides GIVEN: whether there is a step after this row, whether it is a hidden one, strength of
+# the thermal noise, the law of mini-batches, and the learning rate and the scale of the loss at the next row.
 MOVING = record(moves=int, hidden=int, thermal=float, fraction=float, p_on=float, p_off=float, eta_next=float, scale_next=float)
 
-# Rows of what is told of the neighbours of each block, in order of time: as `beside` gives it, and which blocks it is a neighbour of.
+# Rows of what is told of the neighbours of each block, in order of time: as `beside` gives it, and which blocks it is a neighbour
+# of.
 OLDEST, NEWEST, STEPS, STEPS_NEWER, REACH_FROM, REACH_TO = range(6)
+NEIGHBOURS = {"OLDEST": OLDEST, "NEWEST": NEWEST, "STEPS": STEPS, "STEPS_NEWER": STEPS_NEWER, "REACH_FROM": REACH_FROM,
+              "REACH_TO": REACH_TO}
 TO_OLDER, TO_NEWER = range(2)
+SHARES = {"TO_OLDER": TO_OLDER, "TO_NEWER": TO_NEWER}
 
 _LINE, _TABLE = Cells("real"), Cells("real", 2)
 _COUNTS = Struct.of_record("Counts", COUNTS)
@@ -70,10 +75,11 @@ _BY_HAND = {dot: "real", total: "real", largest: "real", row_products: "void", a
 
 def translated(constraint: Constraint) -> str:
     """The equations, and what scales a step; NoCuda where that is no scalar code."""
-    functions, common = BlockFunctions(_BY_HAND, _MADE), {"given": _GIVEN, "by": _BY, "blocks": _BLOCKS, "one": _SOLUTION}
+    functions = BlockFunctions(_BY_HAND, _MADE)
+    common: dict[str, Any] = {"given": _GIVEN, "by": _BY, "blocks": _BLOCKS, "one": _SOLUTION}
     functions.add(estimate, {**common, "sums": _LINE, "use": _USE, "rule": _RULE})
     functions.add(row_steps, {**common, "known": "bool", "drawn": "bool", "rule": _RULE})
-    functions.add(scaled, {"given": _GIVEN, "one": _SOLUTION})
+    functions.add(scaled, {name: common[name] for name in ("given", "one")})
     functions.add(into_past, {**common, "drawn": "bool"})
     return functions.text + _scalars(constraint)
 
@@ -95,13 +101,10 @@ def can_be_translated(constraint: Constraint) -> bool:
 
 def equations_source(constraint: Constraint, use: InUse, slopes: bool, staged: bool) -> str:
     """The whole source. slopes: whether kernels vary within blocks; staged: whether vectors lie in shared memory."""
-    names = "FIRST SIZE IN_ORDER BEFORE NONE".split(), "ROW_M_C ROW_K_R".split()
-    codes = {name: getattr(module, name) for module, listed in zip((blocks, state), names, strict=True) for name in listed}
-    codes |= {name: globals()[name] for name in ("OLDEST", "NEWEST", "STEPS", "STEPS_NEWER", "REACH_FROM", "REACH_TO", "TO_OLDER",
-                                                 "TO_NEWER", "LOST", "SCALARS", "WORK_VECTORS", "NOW_NUMBERS", "LEFT_OUT", "SOUND",
-                                                 "EXPLODED", "ESCAPED")}
-    codes |= {"GIVEN_NUMBERS": len(GIVEN.names or ()), "MOVING_NUMBERS": len(MOVING.names or ()),
-              "COUNT_NUMBERS": len(COUNTS.names or ())}
+    codes = {"SIZE": blocks.SIZE, "IN_ORDER": blocks.IN_ORDER, "NONE": blocks.NONE, "ROW_M_C": ROW_M_C, "ROW_K_R": ROW_K_R,
+             "WORK_VECTORS": WORK_VECTORS, "LOST": LOST, "SCALARS": SCALARS, "NOW_NUMBERS": NOW_NUMBERS,
+             "GIVEN_NUMBERS": len(GIVEN.names or ()), "MOVING_NUMBERS": len(MOVING.names or ()),
+             "COUNT_NUMBERS": len(COUNTS.names or ()), **OUTCOMES, **NEIGHBOURS, **SHARES}
     numbers: dict[str, Any] = {"STAGED": int(staged), "SLOPES": int(slopes), "EXACT_BASE": repr(exact_sum.BASE)}
     for name, value in use._asdict().items():
         numbers[f"USE_{name.upper()}"] = int(value) if isinstance(value, bool) else repr(float(value)).replace("inf", "(1.0 / 0.0)")

@@ -47,6 +47,7 @@ class CardSteps:
         self.spread = gpu.zeros((several, slots))
         self.stop, self.by = gpu.put(history.rule.stop), gpu.put(first.by.view(np.float64))
         self._sent, self._fetched = False, True
+        self.launched = range(0)  # rows
         self._done: list[Callable[[], object]] = [lambda: None] * AHEAD
 
     # --- the state of the weights ------------------------------------------------------------------------------
@@ -79,9 +80,9 @@ class CardSteps:
 
     # --- steps -------------------------------------------------------------------------------------------------
 
-    def launch(self, places: list[int], n: int, count: int, totals: np.ndarray | None = None) -> None:
-        """Launch `count` steps of these solutions from row n on, AHEAD at most. totals (places, columns): sums of row n over all
-        samples, where they lie on several ranks; then count is 1."""
+    def launch(self, places: list[int], n: int, totals: np.ndarray | None = None) -> None:
+        """Launch some steps of these solutions from row n on. totals (places, columns): sums of row n over all samples, where these
+        are on several ranks; then it is one."""
         company, first = self.company, self.company.members[places[0]]
         self._send()
         company.sum_rows(places)
@@ -93,10 +94,12 @@ class CardSteps:
             company.queue.run("wanted", self.wanted.send)
         if totals is not None:
             self.totals.host[places] = totals
-        tables, rule = BlockTable(*(array.copy() for array in one_of(first.history.tables, slice(first.at, first.at + 1)))), first.history.rule
-        for n in range(n, n + count):
-            self._launch_step(n, rule, tables, totals is not None)
-        self._fetched = False
+        rule, here = first.history.rule, one_of(first.history.tables, slice(first.at, first.at + 1))
+        tables = BlockTable(*(array.copy() for array in here))  # as they will be
+        count = 1 if totals is not None else min(company.ahead, company.experiment.steps + 1 - n)
+        self.launched, self._fetched = range(n, n + count), False
+        for row in self.launched:
+            self._launch_step(row, rule, tables, totals is not None)
 
     def _launch_step(self, n: int, rule: Any, tables: BlockTable, summed: bool) -> None:
         company, k = self.company, n % AHEAD
@@ -114,7 +117,8 @@ class CardSteps:
             company.write_move(n, 0, tables, plan)
         merging = moves and bool(plan[2])
         company.n = n + moves
-        company.queue.run(("whole", k, int(e.loss_n[company.n]), moves, merging, summed), partial(self._step, k, moves, merging, summed))
+        company.queue.run(("whole", k, int(e.loss_n[company.n]), moves, merging, summed),
+                          partial(self._step, k, moves, merging, summed))
         self._done[k] = company.queue.mark()
 
     def _step(self, k: int, moves: bool, merging: bool, summed: bool) -> None:
@@ -125,7 +129,8 @@ class CardSteps:
             self.totals.send()
         else:
             self.kernel["exact_totals"]((-(-self.columns // SUM_THREADS), 1, solutions), (SUM_THREADS,), (
-                self.wanted.device, np.int32(company.blocks), np.int32(self.columns), company.row.sums.device, self.totals.device), 0)
+                self.wanted.device, np.int32(company.blocks), np.int32(self.columns), company.row.sums.device, self.totals.device),
+                0)
         sizes, state = (np.int32(company.slots), np.int32(self.pages.levels)), (self.matrices, self.ridge, self.vectors, self.work,
                                                                                 self.spread, self.now, company.rates.device)
         on, grid, prescribed = company.on.device, (1, 1, solutions), (self.page[k].device, self.stop, self.by)

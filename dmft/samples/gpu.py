@@ -27,10 +27,11 @@ BLOCKS = 32  # most blocks of samples; their sums are added on the host, over al
 
 class Card:
     """A card, and the solutions on it that go by the same launches: those of equal shape, dealt out to two companies, so that the
-    card works on one while the host is at the other."""
+    card works on one while the host is at the other. ahead: steps that it may take between two visits of the host, where it does
+    the equations as well, which must not be more than AHEAD."""
 
-    def __init__(self, gpu: Gpu):
-        self.gpu = gpu
+    def __init__(self, gpu: Gpu, ahead: int = 1):
+        self.gpu, self.ahead = gpu, ahead
         self._companies: dict[Hashable, list[Company]] = {}
 
     def company(self, experiment: Experiment, history: History, draws: Draws, block: int, sampling: Sampling, dtype,
@@ -40,6 +41,7 @@ class Card:
         companies = self._companies.setdefault(shape, [])
         if len(companies) < (1 if use else 2):  # the host is hardly waited for where the card has the equations
             companies.append(Company(self.gpu, experiment, history, draws, block, sampling, dtype, tiling, use))
+            companies[-1].ahead = self.ahead
         return min(companies, key=lambda each: each.solutions)
 
 

@@ -116,8 +116,8 @@ def _write_rates(common, solutions, numbers):
 
 class Company:
     """Solutions of equal shape on a card. All are entered before any is stepped; a step of some of them is one launch, of which
-    `terms` gives the sums. draws, sampling: of the first of them; block: samples of a block; use: which estimates they use, where the
-    equations of a step are left to the card (`steps`)."""
+    `terms` gives the sums. draws, sampling: of the first of them; block: samples of a block; use: which estimates they use, where
+    the equations of a step are left to the card (`steps`)."""
 
     def __init__(self, gpu: Gpu, experiment: Experiment, history: History, draws: Draws, block: int, sampling: Sampling, dtype,
                  tiling: Tiling, use: InUse | None = None) -> None:
@@ -129,6 +129,7 @@ class Company:
         self.gpu, self.experiment, self.block, self.dtype = gpu, experiment, block, dtype
         self.tiling, self.averages, self.use = tiling, averages(experiment.observables), use
         self.steps: CardSteps | None = None
+        self.ahead = 1  # steps that it takes between two visits of the host
         self.stein, self.identity = sampling.stein and experiment.stein and experiment.data.control == SMOOTH, sampling.identity
         assert block % FOUR == 0  # fours of samples lie in one block
         assert tiling.own <= 8 and tiling.warps <= 8  # a block of threads has 1024 at most

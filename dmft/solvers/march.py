@@ -50,7 +50,6 @@ class Causal(Forward):
     """A solution of one unit; how it comes by row n is that of a subclass."""
 
     weights: WeightDynamics
-    steps_ahead: int = 1  # that a card takes between two visits of the host, where it does the equations
 
     def __init__(self, experiment: Experiment, per_level: int | None, wanted: Wanted, comm: Summing,
                  estimator: Estimator = ESTIMATOR):
@@ -80,7 +79,8 @@ class March(Causal):
         weight = normalised(draws.weight, blocks, comm, draws.stratum, experiment.data.strata)
         rest = draws, weight, blocks.size, sampling, dtype
         self.samples: Samples | GpuSamples = Samples(experiment, self.history, *rest) if gpu is None else GpuSamples(
-            gpu if isinstance(gpu, Card) else Card(gpu), self.weights, *rest, tiling, self.use if self.equations_on_card(tiling) else None)
+            gpu if isinstance(gpu, Card) else Card(gpu), self.weights, *rest, tiling,
+            self.use if self.equations_on_card(tiling) else None)
         self.overlaps = OverlapKernels(experiment.steps, self.history.slots) if experiment.start.random else None
         self.clones: Clones | None = None
         if experiment.clones and isinstance(self.samples, Samples):  # a card has none (model/support.py)
@@ -91,7 +91,8 @@ class March(Causal):
     def equations_on_card(self, tiling: Tiling) -> bool:
         """Whether a card that has the samples can do the equations of a step as well."""
         e, wanted, history = self.experiment, self.wanted, self.history
-        return (not (e.update.looks_ahead or e.start.random or e.observables or e.clones or wanted.temperatures or len(wanted.snapshots))
+        elsewhere = e.update.looks_ahead or e.start.random or e.observables or e.clones or wanted.temperatures
+        return (not elsewhere and not len(wanted.snapshots)
                 and (history.full or history.slots <= tiling.equations) and can_be_translated(e.constraint))
 
     @property
@@ -122,8 +123,9 @@ class March(Causal):
 
     def take_of(self, solvers: Sequence[March], totals: list[np.ndarray]) -> None:
         """Estimate row n of each from the sums over all blocks, record it, and go to n+1 (the last row is only recorded)."""
-        if (steps := self._steps) is not None:
-            return self._take_found(steps, solvers, self.n, 1, totals[0])
+        if steps := self._steps:
+            steps.launch([march.weights.at for march in solvers], self.n, totals[0])
+            return self.take_steps(solvers)
         sound = [k for k, march in enumerate(solvers) if not march._explodes(k, totals)]
         if len(sound) < len(solvers):
             solvers, totals = [solvers[k] for k in sound], [total[sound] for total in totals]
@@ -155,23 +157,18 @@ class March(Causal):
 
     # --- whole steps on a card ---------------------------------------------------------------------------------
 
-    def whole_steps(self, solvers: Sequence[March]) -> bool:
-        if (steps := self._steps) is None:
-            return False
-        count = min(self.steps_ahead, self.experiment.steps + 1 - self.n)
-        self._take_found(steps, solvers, self.n, count)
-        return True
+    def launch_steps(self, solvers: Sequence[March]) -> bool:
+        if steps := self._steps:
+            steps.launch([march.weights.at for march in solvers], self.n)
+        return steps is not None
 
-    def _take_found(self, steps: CardSteps, solvers: Sequence[March], n: int, count: int, totals: np.ndarray | None = None) -> None:
-        """Let the card take some steps, and enter what it finds."""
-        steps.launch([march.weights.at for march in solvers], n, count, totals)
-        for row in range(n, n + count):
+    def take_steps(self, solvers: Sequence[March]) -> None:
+        assert (steps := self._steps) is not None
+        for row in steps.launched:
             found = steps.found(row)
-            solvers = [march for march in solvers if march._take_found_row(found[march.weights.at], row)]
-            if not solvers:
-                return
+            solvers = [march for march in solvers if march._take_row(found[march.weights.at], row)]
 
-    def _take_found_row(self, found: np.ndarray, n: int) -> bool:
+    def _take_row(self, found: np.ndarray, n: int) -> bool:
         """Enter row n; returns whether there is a next one. found: as of CardSteps, for this solution."""
         weights, at = self.weights, self.weights.at
         sums = take_record(found, at, weights.solutions)

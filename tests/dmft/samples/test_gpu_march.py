@@ -246,7 +246,7 @@ def test_a_broken_merge_is_seen(card):
         def kernels(self, text, names):
             broken = text.replace("moved + rows[(offset[newer] + j) * stride];",
                                   "rows[(offset[newer] + j) * stride];")
-            assert broken != text
+            assert broken != text or "merge_rows" not in names
             return super().kernels(broken, names)
 
     forgetful = object.__new__(Forgetful)
