@@ -85,7 +85,8 @@ class CardSteps:
         are on several ranks; then it is one."""
         company, first = self.company, self.company.members[places[0]]
         self._send()
-        company.sum_rows(places)
+        if totals is None:
+            company.sum_rows(places)
         wanted = np.zeros(company.solutions, np.int32)
         wanted[places] = 1
         if not np.array_equal(wanted, self.wanted.host):
@@ -100,6 +101,7 @@ class CardSteps:
         self.launched, self._fetched = range(n, n + count), False
         for row in self.launched:
             self._launch_step(row, rule, tables, totals is not None)
+        company.have_summed(places)
 
     def _launch_step(self, n: int, rule: Any, tables: BlockTable, summed: bool) -> None:
         company, k = self.company, n % AHEAD

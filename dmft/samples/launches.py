@@ -232,6 +232,8 @@ class Company:
         """The sums over blocks of the present rows of some solutions, (places, blocks, columns): those of `Samples.row_sums`,
         `averaged_sums` where there are observables, and `overlap_sums` (teacher). They are overwritten by the next sums."""
         self.sum_rows(places)
+        if self.steps:
+            self.queue.run("sums", self.row.sums.fetch)
         self.queue.wait()
         self._summed.difference_update(places)
         found = [self.row, *([self.averaged] if self.averages else []), *([self._overlap_sums()] if teacher else [])]
@@ -244,6 +246,10 @@ class Company:
             _write_plan(first.at, first.history.stop, first.history.tables, self.plan.host)
             now = first.numbers
             self.launch([], new, first.n, now["m"], now["b"], now["m_w" if first.looks_ahead else "m"])
+
+    def have_summed(self, places: list[int]) -> None:
+        """The sums of the present rows of these have been launched."""
+        self._summed.update(places)
 
     def write_move(self, n: int, at: int, tables: BlockTable, plan: np.ndarray) -> Chain:
         """Write down what step n does to the history, and its mini-batches; the history has made room for it."""
@@ -277,7 +283,7 @@ class Company:
         self.use_plan(self.plan)
         self.queue.run(("step", int(e.loss_n[n]), n % 2, moves, merging), partial(self._step, moves, merging),
                        record=not self.at_weights)
-        self._summed.update(summed)
+        self.have_summed(summed)
         self._ahead = []
 
     def forget(self, at: int) -> None:
@@ -348,7 +354,8 @@ class Company:
     def _add_parts(self, into: Sums) -> None:
         self._launch(self.kernel["add_parts"], (self.blocks,), min(-(-into.columns // WARP) * WARP, 512), (
             self.parts, into.columns, into.partial, into.sums.device))
-        into.sums.fetch()
+        if not self.steps:
+            into.sums.fetch()
 
     def _sum_past(self, scalars: int, pull: Any, bound: Any, ends: Any, into: Sums) -> None:
         """The sums of the last two terms, and over the past with the weights pull and bound."""
