@@ -245,6 +245,11 @@ class HostQueue:
         for work in self._recorded[name]:
             work()
 
+    def side_by_side(self, launches, beside):
+        beside()
+        if launches:
+            launches()
+
     def mark(self):
         return self.wait
 

@@ -99,13 +99,15 @@ def can_be_translated(constraint: Constraint) -> bool:
         return False
 
 
-def equations_source(constraint: Constraint, use: InUse, slopes: bool, staged: bool) -> str:
-    """The whole source. slopes: whether kernels vary within blocks; staged: whether vectors lie in shared memory."""
+def equations_source(constraint: Constraint, use: InUse, slopes: bool, staged: bool, threads: int) -> str:
+    """The whole source. slopes: whether kernels vary within blocks; staged: whether vectors lie in shared memory; threads: of a
+    block."""
     codes = {"SIZE": blocks.SIZE, "IN_ORDER": blocks.IN_ORDER, "NONE": blocks.NONE, "ROW_M_C": ROW_M_C, "ROW_K_R": ROW_K_R,
              "WORK_VECTORS": WORK_VECTORS, "LOST": LOST, "SCALARS": SCALARS, "NOW_NUMBERS": NOW_NUMBERS,
              "GIVEN_NUMBERS": len(GIVEN.names or ()), "MOVING_NUMBERS": len(MOVING.names or ()),
              "COUNT_NUMBERS": len(COUNTS.names or ()), **OUTCOMES, **NEIGHBOURS, **SHARES}
-    numbers: dict[str, Any] = {"STAGED": int(staged), "SLOPES": int(slopes), "EXACT_BASE": repr(exact_sum.BASE)}
+    numbers: dict[str, Any] = {"STAGED": int(staged), "SLOPES": int(slopes), "EQUATION_THREADS": threads,
+                               "EXACT_BASE": repr(exact_sum.BASE)}
     for name, value in use._asdict().items():
         numbers[f"USE_{name.upper()}"] = int(value) if isinstance(value, bool) else repr(float(value)).replace("inf", "(1.0 / 0.0)")
     spread = CudaFunctions("block_").add(blocks.spread_within, dict.fromkeys(("w", "steps", "steps_newer"), "int")).text
@@ -162,6 +164,6 @@ class Pages:
         line[four + 5 * self.levels :] = tables.counts[at : at + 1].view(np.int64)
 
     def write_neighbours(self, page: np.ndarray, rule: Any, tables: BlockTable, at: int) -> None:
-        rest = page[self.first + 2 * self.table :]
+        rest = page[self.first + 2 * self.table : self.numbers]
         _write_neighbours(at, rule, tables, rest[: 6 * self.slots].reshape(6, -1),
                           rest[6 * self.slots :].view(np.float64).reshape(2, -1))

@@ -33,12 +33,11 @@ class CardSteps:
         self.company, self.threads, self.pages = company, threads, Pages(history)
         room = 8 * (2 * threads + (4 + WORK_VECTORS + 2 + 1) * slots)
         self.shared = room if room <= gpu.shared_bytes else 16 * threads
-        text = equations_source(first.experiment.constraint, use, bool(history.rule.slopes), self.shared == room)
+        text = equations_source(first.experiment.constraint, use, bool(history.rule.slopes), self.shared == room, threads)
         self.kernel = gpu.kernels(text, EQUATION_KERNELS)
         self.columns = SCALARS + GROUPS * slots
         self.record_width = 1 + NOW_NUMBERS + SCALARS + KEPT_VECTORS * slots
-        self.page = [gpu.mirror(self.pages.numbers, np.int64) for _ in range(AHEAD)]
-        self.plan = [gpu.mirror(company.plan.host.shape, np.int64) for _ in range(AHEAD)]
+        self.page = [gpu.mirror(self.pages.numbers + company.plan.host.size, np.int64) for _ in range(AHEAD)]  # then the plan
         self.record = [gpu.mirror((several, self.record_width)) for _ in range(AHEAD)]
         self.totals, self.wanted = gpu.mirror((several, self.columns)), gpu.mirror(several, np.int32)
         self.alive, self.now = gpu.zeros(several, np.int32), gpu.zeros((several, NOW_NUMBERS))
@@ -105,7 +104,7 @@ class CardSteps:
 
     def _launch_step(self, n: int, rule: Any, tables: BlockTable, summed: bool) -> None:
         company, k = self.company, n % AHEAD
-        e, page, plan = company.experiment, self.page[k].host, self.plan[k].host
+        e, page, plan = company.experiment, self.page[k].host, self.page[k].host[self.pages.numbers :]
         moves, then, step = n < e.steps, min(n + 1, e.steps - 1), min(n, e.steps - 1)
         chain = e.batches.chain(step)
         given = company.members[0].given_at(Settings.of(e, n))
@@ -139,13 +138,14 @@ class CardSteps:
         self.kernel["row_and_step"](grid, (self.threads,), (
             self.wanted.device, self.alive, on, *sizes, np.int32(self.columns), np.int32(self.record_width), *prescribed,
             self.totals.device, *state, company.present.device, self.record[k].device), self.shared)
-        self.record[k].fetch()
-        if moves:
-            self.plan[k].send()
-            company.use_plan(self.plan[k])
-            company._move(merging)
-            company._sum()
-            self.kernel["enter_step"](grid, (self.threads,), (on, *sizes, *prescribed, *state), self.shared)
+
+        def enter() -> None:
+            self.record[k].fetch()
+            if moves:
+                self.kernel["enter_step"](grid, (self.threads,), (on, *sizes, *prescribed, *state), self.shared)
+
+        company.queue.side_by_side(partial(company.move_and_sum, merging, self.page[k].device[self.pages.numbers :]) if moves else None,
+                                   enter)
 
     def found(self, n: int) -> np.ndarray:
         """What the step from row n found, (solutions, record_width), once it has."""

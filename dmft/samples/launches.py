@@ -214,7 +214,7 @@ class Company:
         for each in self.members:  # so that a step writes what the card gets
             each.place(each.solutions._replace(drive=drive.reshape(-1, 2, slots)), each.at)
         self.plan = gpu.mirror(8 + 2 * slots + 3 * self.levels, np.int64)  # struct Step, order, merges, held slots
-        self.use_plan(self.plan)
+        self.use_plan(self.plan.device)
         self.overlaps: tuple | None = None  # arrays of `overlap_sums`, made when first asked for
         self.at_weights: list[AtWeights] = []
         if self.experiment.update.looks_ahead:
@@ -226,7 +226,13 @@ class Company:
 
     def use_plan(self, plan: Any) -> None:
         """Where the card finds what a step does to the history."""
-        self.device_plan, self.held = plan.device, plan.device[-self.slots :]
+        self.device_plan, self.held = plan, plan[-self.slots :]
+
+    def move_and_sum(self, merging: bool, plan: Any) -> None:
+        """What a step launches for the samples, where the card knows what drives them."""
+        self.use_plan(plan)
+        self._move(merging)
+        self._sum()
 
     def terms(self, places: list[int], teacher: bool) -> list[np.ndarray]:
         """The sums over blocks of the present rows of some solutions, (places, blocks, columns): those of `Samples.row_sums`,
@@ -280,7 +286,7 @@ class Company:
         on[0, moving], on[1, summed] = 1, 1
         self.n, moves = n, len(moving) > 0
         merging = moves and bool(self.plan.host[2])
-        self.use_plan(self.plan)
+        self.use_plan(self.plan.device)
         self.queue.run(("step", int(e.loss_n[n]), n % 2, moves, merging), partial(self._step, moves, merging),
                        record=not self.at_weights)
         self.have_summed(summed)

@@ -3,7 +3,7 @@
 // ibp.py, noise.py and recursion.py; products and solves are those of algebra.cuh.
 //
 // dmft/equations/on_card.py puts before this file: structs, translated functions, STAGED (whether vectors lie in shared memory),
-// LINES, WORK_VECTORS, CURVES_FROM .. of the estimators, and the places of a Page.
+// EQUATION_THREADS, the numbers of the estimators in use, and how many numbers the records have.
 
 // One step of a page of the plan, as on_card.py writes it: what the run prescribes, the blocks before the step with their
 // neighbours, and the blocks after it.
@@ -55,7 +55,7 @@ __device__ inline Solution solution_of(const Arrays &own, int slots, const Now &
 
 // Row n and the step that it makes. record: how it came out, the numbers of the step, scalar sums, and the vectors that kept rows
 // are made of. Eqs. [dmft-nu], [dmft-MC], [dmft-MR], [dmft-mu], [dmft-Q], [dmft-R], [dmft-chi].
-extern "C" __global__ void row_and_step(const int *wanted, int *alive, int *on, int slots, int levels, int columns, int record_width,
+extern "C" __global__ void __launch_bounds__(EQUATION_THREADS) row_and_step(const int *wanted, int *alive, int *on, int slots, int levels, int columns, int record_width,
                                         const long long *page, const long long *stop, double *chosen, const double *totals,
                                         double *matrices, double *ridge, double *vectors, double *work, double *spread, double *now,
                                         double *rates, double *present, double *record) {
@@ -110,7 +110,7 @@ extern "C" __global__ void row_and_step(const int *wanted, int *alive, int *on, 
 }
 
 // Step n into the past, which the samples need not wait for.
-extern "C" __global__ void enter_step(const int *on, int slots, int levels, const long long *page, const long long *stop, double *chosen,
+extern "C" __global__ void __launch_bounds__(EQUATION_THREADS) enter_step(const int *on, int slots, int levels, const long long *page, const long long *stop, double *chosen,
                                       double *matrices, double *ridge, double *vectors, double *work, double *spread, double *now,
                                       double *rates) {
     const int z = blockIdx.z;
