@@ -114,8 +114,11 @@ def replayed(march: March, shared: dict, lines: list[np.ndarray], solutions: int
             for each in marches:
                 company, sums = each.samples.company, lines[min(each.n - march.experiment.steps + LATE, LATE - 1)]
                 company.row.sums.host[each.samples.at, : len(sums)] = sums
-                for record in company.steps.record if on_card else ():
-                    record.host[:, 0], record.host[:, 1 : 1 + NOW_NUMBERS] = SOUND, company.steps._arrays()[-1][1]
+                for row in range(each.n, each.n + AHEAD if on_card else each.n):
+                    found = company.steps.record[row % AHEAD].host
+                    found[:, 0], numbers = SOUND, each.weights.solutions.now.view(np.float64)
+                    found[:, 1 : 1 + NOW_NUMBERS] = numbers.reshape(solutions, -1)
+                    found[:, 1] = np.int64(row).view(np.float64)  # the first of these numbers
             began = time.process_time()
             step_together(marches, Comm())
             took += time.process_time() - began

@@ -5,6 +5,7 @@ The host knows beforehand which blocks there will be, and what the run prescribe
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from numba import njit
 
 from dmft.core import exact_sum
 from dmft.core.block_cuda import CELLS, BlockFunctions, Cells, Struct, structs_source
-from dmft.core.compiled import UNCOUNTED, record
+from dmft.core.compiled import FREE, UNCOUNTED, record
 from dmft.core.cuda_numbers import defines, enum
 from dmft.core.device import CUDA, source
 from dmft.core.to_cuda import CudaFunctions, NoCuda
@@ -33,7 +34,7 @@ from dmft.equations.recursion import (
     row_products,
 )
 from dmft.equations.rows import LOST, SCALARS, InUse, escaped, estimate
-from dmft.equations.state import ESTIMATING, GIVEN, ROW_K_R, ROW_M_C, STEP_RECORD, WORK_VECTORS, SolutionArrays
+from dmft.equations.state import ESTIMATING, GIVEN, ROW_K_R, ROW_M_C, STEP_RECORD, WORK_VECTORS
 from dmft.equations.steps import into_past, row_steps, scaled
 from dmft.model.constraints import Constraint, Sphere
 
@@ -73,18 +74,20 @@ _BY_HAND = {dot: "real", total: "real", largest: "real", row_products: "void", a
             forward: "void", backward: "void", join_rows: "int", merge_vector: "void", merge_matrix: "void", kernel_weights: "void"}
 
 
-def translated(constraint: Constraint) -> str:
-    """The equations, and what scales a step; NoCuda where that is no scalar code."""
+@lru_cache
+def translated() -> str:
+    """The equations."""
     functions = BlockFunctions(_BY_HAND, _MADE)
     common: dict[str, Any] = {"given": _GIVEN, "by": _BY, "blocks": _BLOCKS, "one": _SOLUTION}
     functions.add(estimate, {**common, "sums": _LINE, "use": _USE, "rule": _RULE})
     functions.add(row_steps, {**common, "known": "bool", "drawn": "bool", "rule": _RULE})
     functions.add(scaled, {name: common[name] for name in ("given", "one")})
     functions.add(into_past, {**common, "drawn": "bool"})
-    return functions.text + _scalars(constraint)
+    return functions.text
 
 
 def _scalars(constraint: Constraint) -> str:
+    """What scales a step, and whether it escapes; NoCuda where a constraint is no scalar code."""
     functions = CudaFunctions("step_").add(escaped, {"norm": "real", "largest": "real"})
     for name, shape in (("rescaled", constraint), ("on_sphere", Sphere())):
         functions.add(type(shape).scale, given={"self": shape}, name=name)
@@ -112,16 +115,25 @@ def equations_source(constraint: Constraint, use: InUse, slopes: bool, staged: b
         numbers[f"USE_{name.upper()}"] = int(value) if isinstance(value, bool) else repr(float(value)).replace("inf", "(1.0 / 0.0)")
     spread = CudaFunctions("block_").add(blocks.spread_within, dict.fromkeys(("w", "steps", "steps_newer"), "int")).text
     return "\n".join((enum(codes), defines(numbers), source(CUDA / "exact_sum.cuh"), CELLS, structs_source(_STRUCTS), spread,
-                      source(HERE / "algebra.cuh"), translated(constraint), source(HERE / "equations.cu")))
+                      source(HERE / "algebra.cuh"), translated(), _scalars(constraint), source(HERE / "equations.cu")))
 
 
-def take_record(found: np.ndarray, at: int, solutions: SolutionArrays) -> np.ndarray:
-    """Take over what the card found for one of several solutions; returns the scalar sums."""
-    if found[0] in (SOUND, ESCAPED):
-        vectors = found[1 + NOW_NUMBERS + SCALARS :].reshape(KEPT_VECTORS, -1)
-        solutions.now[at : at + 1].view(np.float64)[:] = found[1 : 1 + NOW_NUMBERS]
-        solutions.work[at, [ROW_M_C, ROW_K_R]], solutions.vectors[at] = vectors[:2], vectors[2:]
-    return found[1 + NOW_NUMBERS : 1 + NOW_NUMBERS + SCALARS]
+@njit(**FREE)
+def take_records(found, places, kept, numbers, work, vectors, sums):
+    """Take over what the card found (solutions, numbers of a record) for the solutions at some places: into sums (places, SCALARS)
+    the scalar sums, and where the row is kept its vectors. numbers: the STEP_RECORDs."""
+    for k in range(len(places)):
+        at = places[k]
+        record = found[at]
+        for i in range(NOW_NUMBERS):
+            numbers[at, i] = record[1 + i]
+        for i in range(SCALARS):
+            sums[k, i] = record[1 + NOW_NUMBERS + i]
+        for j in range(work.shape[2] if kept else 0):
+            first = 1 + NOW_NUMBERS + SCALARS + j
+            work[at, ROW_M_C, j], work[at, ROW_K_R, j] = record[first], record[first + work.shape[2]]
+            for line in range(vectors.shape[1]):
+                vectors[at, line, j] = record[first + (2 + line) * work.shape[2]]
 
 
 # --- pages -------------------------------------------------------------------------------------------------------

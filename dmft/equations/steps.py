@@ -211,6 +211,13 @@ def enter(A, row, slot, now):
 
 
 @njit(**IN_PLACE)
+def next_numbers(one):
+    """The numbers of step n+1."""
+    now = one.now
+    now.Q_now, now.m, now.b, now.n = now.next_Q, now.next_m, now.next_b, now.n + 1
+
+
+@njit(**IN_PLACE)
 def advance(given, by, blocks, one):
     """Enter row n into the past, in which the history has made room for it, and move to step n+1."""
     now, slot, levels, x, r = one.now, blocks.counts.slot, blocks.levels, one.work[X], one.work[NEXT_R]
@@ -232,7 +239,7 @@ def advance(given, by, blocks, one):
         one.matrices[OF_R, slot, j] = one.vectors[R_ROW, j]
         one.vectors[Q_ROW, j], one.vectors[R_ROW, j] = x[j], r[j]
     one.vectors[Q_ROW, slot], one.vectors[R_ROW, slot] = now.next_with_last, now.next_R
-    now.Q_now, now.m, now.b, now.n = now.next_Q, now.next_m, now.next_b, now.n + 1
+    next_numbers(one)
     for k in range(blocks.counts.joined if given.sampled else 0):
         now.factor_from = join_rows(one.matrices[FACTOR], now.factor_from, levels[JOINS, k])
         now.ridge_from = join_rows(one.ridge, now.ridge_from, levels[JOINS, k])
@@ -279,3 +286,10 @@ def advance_all(places, drawn, given, by, tables, solutions):
     """`into_past`."""
     for at in places:
         into_past(drawn, given[0], by[0], blocks_of(tables, at), solution_of(solutions, at))
+
+
+@njit(**FREE)
+def all_next_numbers(places, solutions):
+    """`next_numbers`, of solutions that a card has advanced."""
+    for at in places:
+        next_numbers(solution_of(solutions, at))

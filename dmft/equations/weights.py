@@ -224,13 +224,6 @@ class WeightDynamics(Recursion):
         for_all(advance_all, places, drawn, self.given, self.by, self.history.tables, self.solutions)
         self._look_up()  # now, while a card is at work
 
-    def followed(self) -> None:
-        """Step n+1 of this solution, which a card has advanced, as far as its numbers go."""
-        for name in ("m", "b"):
-            self.numbers[name][self.at] = self.numbers[f"next_{name}"][self.at]
-        self.numbers["Q_now"][self.at] = self.numbers["next_Q"][self.at]
-        self.numbers["n"][self.at] += 1
-
     @property
     def coming(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """m, the intercept and m_w of every solution beside this one, (solutions,), at step n+1, once the steps are scaled; where

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmft.equations.blocks import BlockTable, push_steps
-from dmft.equations.on_card import EQUATION_KERNELS, KEPT_VECTORS, NOW_NUMBERS, Pages, equations_source
+from dmft.equations.on_card import EQUATION_KERNELS, KEPT_VECTORS, NOW_NUMBERS, Pages, equations_source, take_records
 from dmft.equations.rows import GROUPS, SCALARS, InUse
-from dmft.equations.state import WORK_VECTORS, one_of
+from dmft.equations.state import GIVEN, WORK_VECTORS, one_of
 from dmft.equations.stepping import Settings
 
 if TYPE_CHECKING:
@@ -144,10 +144,21 @@ class CardSteps:
             if moves:
                 self.kernel["enter_step"](grid, (self.threads,), (on, *sizes, *prescribed, *state), self.shared)
 
-        company.queue.side_by_side(partial(company.move_and_sum, merging, self.page[k].device[self.pages.numbers :]) if moves else None,
-                                   enter)
+        plan = self.page[k].device[self.pages.numbers :]
+        company.queue.side_by_side(partial(company.move_and_sum, merging, plan) if moves else None, enter)
 
     def found(self, n: int) -> np.ndarray:
         """What the step from row n found, (solutions, record_width), once it has."""
         self._done[n % AHEAD]()
         return self.record[n % AHEAD].host
+
+    def taken(self, found: np.ndarray, places: np.ndarray, kept: bool) -> np.ndarray:
+        """The scalar sums of it for some solutions, (places, SCALARS); the host gets their numbers, and where the row is kept their
+        vectors."""
+        host, sums = self.company.members[0].solutions, np.empty((len(places), SCALARS))
+        take_records(found, places, kept, self._arrays()[-1][1], host.work, host.vectors, sums)
+        return sums
+
+    def given(self, n: int) -> np.ndarray:
+        """What the run prescribed for row n."""
+        return self.page[n % AHEAD].host[: self.pages.given].view(GIVEN)

@@ -16,9 +16,10 @@ from dmft.core.device import Gpu
 from dmft.core.tree import nest
 from dmft.equations.blocks import push_steps
 from dmft.equations.kernels import Kept, Wanted, enter_row, history_for
-from dmft.equations.on_card import ESCAPED, EXPLODED, can_be_translated, take_record
+from dmft.equations.on_card import ESCAPED, EXPLODED, can_be_translated
 from dmft.equations.random_start import OverlapKernels
-from dmft.equations.rows import CARRIED, CURVE_NAMES, curve_table, escaped, exploded
+from dmft.equations.rows import CARRIED, CURVE_NAMES, curve_table, enter_all_curves, escaped, exploded
+from dmft.equations.steps import all_next_numbers
 from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.equations.weights import WeightDynamics
 from dmft.model.experiment import Experiment
@@ -164,28 +165,34 @@ class March(Causal):
 
     def take_steps(self, solvers: Sequence[March]) -> None:
         assert (steps := self._steps) is not None
-        for row in steps.launched:
-            found = steps.found(row)
-            solvers = [march for march in solvers if march._take_row(found[march.weights.at], row)]
+        going = list(solvers)
+        for n in steps.launched:
+            going = self._take_rows(n, going, steps)
 
-    def _take_row(self, found: np.ndarray, n: int) -> bool:
-        """Enter row n; returns whether there is a next one. found: as of CardSteps, for this solution."""
-        weights, at = self.weights, self.weights.at
-        sums = take_record(found, at, weights.solutions)
-        if found[0] == EXPLODED:
-            self.diverged = True
-            return False
-        self.diverged = found[0] == ESCAPED
-        if n - self.experiment.hidden in self._kept_rows:
-            enter_row(self.kernels, self.columns, self.kept, weights, weights.row)
-        weights.curve_rows(np.array([at]), sums[None], self.use)
-        if (column := n - self.experiment.hidden) >= 0:
-            self.table[: len(CURVE_NAMES), column] = weights.solutions.curves[at]
-        if self.diverged or n == self.experiment.steps:
-            return False
-        push_steps(n, np.array([at]), self.history.rule, self.history.tables)
-        weights.followed()
-        return True
+    def _take_rows(self, n: int, solvers: list[March], steps: CardSteps) -> list[March]:
+        """Enter row n of these solutions, as the card found it; returns those that go on from there."""
+        weights, hidden = self.weights, self.experiment.hidden
+        places = np.array([march.weights.at for march in solvers], np.int64)
+        found, kept, column = steps.found(n), n - hidden in self._kept_rows, n - hidden
+        for march, outcome in zip(solvers, found[places, 0].tolist(), strict=True):
+            march.diverged = outcome in (EXPLODED, ESCAPED)
+        if EXPLODED in found[places, 0]:
+            solvers = [march for march in solvers if found[march.weights.at, 0] != EXPLODED]
+            places = np.array([march.weights.at for march in solvers], np.int64)
+        sums = steps.taken(found, places, kept)
+        enter_all_curves(places, sums, self.use, np.nan, steps.given(n), weights.solutions)
+        for march in solvers if kept else ():
+            enter_row(march.kernels, march.columns, march.kept, march.weights, march.weights.row)
+        for march in solvers if column >= 0 else ():
+            march.table[: len(CURVE_NAMES), column] = weights.solutions.curves[march.weights.at]
+        if any(march.diverged for march in solvers):
+            solvers = [march for march in solvers if not march.diverged]
+            places = np.array([march.weights.at for march in solvers], np.int64)
+        if n == self.experiment.steps:
+            return []
+        push_steps(n, places, self.history.rule, self.history.tables)
+        all_next_numbers(places, weights.solutions)
+        return solvers
 
     def _of_pairs(self, totals: list[np.ndarray]) -> np.ndarray:
         """Of the sums over all blocks, those of clones."""
