@@ -32,7 +32,7 @@ from dmft.core.parallel import Comm  # noqa: E402
 from dmft.core.sharing import share_cards, visible_cards  # noqa: E402
 from dmft.equations.history import History  # noqa: E402
 from dmft.equations.kernels import Wanted  # noqa: E402
-from dmft.samples.card_steps import AHEAD  # noqa: E402
+from dmft.samples.card_steps import LAUNCHED_AHEAD  # noqa: E402
 from dmft.samples.gpu import Card  # noqa: E402
 from dmft.samples.sampling import PARTS, Sampling  # noqa: E402
 from dmft.solvers.blocks import step_together  # noqa: E402
@@ -73,7 +73,7 @@ def marched(case: Case, rank: int, card: Gpu, together: Callable[[], object], pr
     counts how many are done."""
     samplings = [Sampling(case.samples, 1, (rank * case.solutions + k,), frozenset(PARTS), SHARE) for k in range(case.solutions)]
     p = problem(case.algorithm, case.steps, m0=0.5)
-    company = Card(card, AHEAD)
+    company = Card(card, LAUNCHED_AHEAD)
     marches = [March(p, sampling, BLOCKS_PER_LEVEL, Wanted.plain(p.steps), Comm(), np.float32, company) for sampling in samplings]
     step_together(marches, Comm())  # compiles
     together()

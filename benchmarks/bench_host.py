@@ -22,7 +22,7 @@ from benchmarks.common import GD, SHARE, problem, table  # noqa: E402
 from dmft.core.parallel import Comm  # noqa: E402
 from dmft.equations.kernels import Wanted  # noqa: E402
 from dmft.equations.on_card import NOW_NUMBERS, SOUND  # noqa: E402
-from dmft.samples.card_steps import AHEAD  # noqa: E402
+from dmft.samples.card_steps import LAUNCHED_AHEAD  # noqa: E402
 from dmft.samples.gpu import BLOCKS, Card  # noqa: E402
 from dmft.samples.sampling import PARTS, Sampling  # noqa: E402
 from dmft.solvers.blocks import step_together  # noqa: E402
@@ -99,7 +99,7 @@ def recorded(steps: int) -> tuple[March, dict, list[np.ndarray]]:
 
 def replayed(march: March, shared: dict, lines: list[np.ndarray], solutions: int, on_card: bool) -> float:
     """Seconds a step of so many solutions. on_card: whether the card does the equations; it finds the same at every step then."""
-    card: Any = Card(Nowhere(), AHEAD)  # type: ignore[arg-type]
+    card: Any = Card(Nowhere(), LAUNCHED_AHEAD)  # type: ignore[arg-type]
     March.equations_on_card = lambda *_: on_card  # type: ignore[method-assign]
     marches = [March(march.experiment, sampling(k), BLOCKS_PER_LEVEL, march.wanted, Comm(), np.float32, card)
                for k in range(solutions)]
@@ -114,8 +114,8 @@ def replayed(march: March, shared: dict, lines: list[np.ndarray], solutions: int
             for each in marches:
                 company, sums = each.samples.company, lines[min(each.n - march.experiment.steps + LATE, LATE - 1)]
                 company.row.sums.host[each.samples.at, : len(sums)] = sums
-                for row in range(each.n, each.n + AHEAD if on_card else each.n):
-                    found = company.steps.record[row % AHEAD].host
+                for row in range(each.n, each.n + LAUNCHED_AHEAD if on_card else each.n):
+                    found = company.steps.record[row % LAUNCHED_AHEAD].host
                     found[:, 0], numbers = SOUND, each.weights.solutions.now.view(np.float64)
                     found[:, 1 : 1 + NOW_NUMBERS] = numbers.reshape(solutions, -1)
                     found[:, 1] = np.int64(row).view(np.float64)  # the first of these numbers

@@ -24,7 +24,7 @@ from dmft.core.to_cuda import CudaFunctions, Translation, arguments_of, names_in
 BARRIER = "__syncthreads();"
 _CELLS = {1: "Line", 2: "Table", 3: "Pile"}
 # Arrays of one, two and three dimensions as views, as NumPy has them.
-CELLS = """
+CELL_TYPES = """
 template <typename T> struct Line {
     T *at;
     long long size;

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from dmft.core import exact_sum
-from dmft.core.block_cuda import CELLS, BlockFunctions, Cells, Struct, structs_source
+from dmft.core.block_cuda import CELL_TYPES, BlockFunctions, Cells, Struct, structs_source
 from dmft.core.compiled import FREE, UNCOUNTED, record
 from dmft.core.cuda_numbers import defines, enum
 from dmft.core.device import CUDA, source
@@ -38,24 +38,25 @@ from dmft.equations.state import ESTIMATING, GIVEN, ROW_K_R, ROW_M_C, STEP_RECOR
 from dmft.equations.steps import into_past, row_steps, scaled
 from dmft.model.constraints import Constraint, Sphere
 
-HERE = Path(__file__).parent / "cuda"
+EQUATION_SOURCES = Path(__file__).parent / "cuda"
 EQUATION_KERNELS = ("exact_totals", "row_and_step", "enter_step")
 KEPT_VECTORS = 6  # of a record: row n of M_C and K_R, then `vectors`
 NOW_NUMBERS = len(STEP_RECORD.names or ())
 LEFT_OUT, SOUND, EXPLODED, ESCAPED = range(4)  # how a row came out on the card: not asked for, sound, or diverged
-OUTCOMES = {"LEFT_OUT": LEFT_OUT, "SOUND": SOUND, "EXPLODED": EXPLODED, "ESCAPED": ESCAPED}
+ROW_OUTCOMES = {"LEFT_OUT": LEFT_OUT, "SOUND": SOUND, "EXPLODED": EXPLODED, "ESCAPED": ESCAPED}
 
 # What moves the samples in a step besides GIVEN: whether there is a step after this row, whether it is a hidden one, strength of
 # the thermal noise, the law of mini-batches, and the learning rate and the scale of the loss at the next row.
-MOVING = record(moves=int, hidden=int, thermal=float, fraction=float, p_on=float, p_off=float, eta_next=float, scale_next=float)
+STEP_ORDERS = record(moves=int, hidden=int, thermal=float, fraction=float, p_on=float, p_off=float, eta_next=float,
+                     scale_next=float)
 
 # Rows of what is told of the neighbours of each block, in order of time: as `beside` gives it, and which blocks it is a neighbour
 # of.
 OLDEST, NEWEST, STEPS, STEPS_NEWER, REACH_FROM, REACH_TO = range(6)
-NEIGHBOURS = {"OLDEST": OLDEST, "NEWEST": NEWEST, "STEPS": STEPS, "STEPS_NEWER": STEPS_NEWER, "REACH_FROM": REACH_FROM,
+NEIGHBOUR_ROWS = {"OLDEST": OLDEST, "NEWEST": NEWEST, "STEPS": STEPS, "STEPS_NEWER": STEPS_NEWER, "REACH_FROM": REACH_FROM,
               "REACH_TO": REACH_TO}
 TO_OLDER, TO_NEWER = range(2)
-SHARES = {"TO_OLDER": TO_OLDER, "TO_NEWER": TO_NEWER}
+SHARE_ROWS = {"TO_OLDER": TO_OLDER, "TO_NEWER": TO_NEWER}
 
 _LINE, _TABLE = Cells("real"), Cells("real", 2)
 _COUNTS = Struct.of_record("Counts", COUNTS)
@@ -69,7 +70,7 @@ _MADE = {StepCoefficients: Struct.of("StepCoefficients", eta="real", keep="real"
          Responses: Struct.of("Responses", R=_TABLE, R_row=_LINE, stop=Cells("int")),
          FieldOverlaps: Struct.of("FieldOverlaps", past=_LINE, now="real")}
 _STRUCTS = {each.name: each for each in (_COUNTS, _NOW, _GIVEN, _BY, _USE, _BLOCKS, _RULE, _SOLUTION,
-                                         Struct.of_record("Moving", MOVING), *_MADE.values())}
+                                         Struct.of_record("Moving", STEP_ORDERS), *_MADE.values())}
 _BY_HAND = {dot: "real", total: "real", largest: "real", row_products: "void", add_rows: "void", add_short_rows: "void",
             forward: "void", backward: "void", join_rows: "int", merge_vector: "void", merge_matrix: "void", kernel_weights: "void"}
 
@@ -107,15 +108,16 @@ def equations_source(constraint: Constraint, use: InUse, slopes: bool, staged: b
     block."""
     codes = {"SIZE": blocks.SIZE, "IN_ORDER": blocks.IN_ORDER, "NONE": blocks.NONE, "ROW_M_C": ROW_M_C, "ROW_K_R": ROW_K_R,
              "WORK_VECTORS": WORK_VECTORS, "LOST": LOST, "SCALARS": SCALARS, "NOW_NUMBERS": NOW_NUMBERS,
-             "GIVEN_NUMBERS": len(GIVEN.names or ()), "MOVING_NUMBERS": len(MOVING.names or ()),
-             "COUNT_NUMBERS": len(COUNTS.names or ()), **OUTCOMES, **NEIGHBOURS, **SHARES}
+             "GIVEN_NUMBERS": len(GIVEN.names or ()), "MOVING_NUMBERS": len(STEP_ORDERS.names or ()),
+             "COUNT_NUMBERS": len(COUNTS.names or ()), **ROW_OUTCOMES, **NEIGHBOUR_ROWS, **SHARE_ROWS}
     numbers: dict[str, Any] = {"STAGED": int(staged), "SLOPES": int(slopes), "EQUATION_THREADS": threads,
                                "EXACT_BASE": repr(exact_sum.BASE)}
     for name, value in use._asdict().items():
         numbers[f"USE_{name.upper()}"] = int(value) if isinstance(value, bool) else repr(float(value)).replace("inf", "(1.0 / 0.0)")
     spread = CudaFunctions("block_").add(blocks.spread_within, dict.fromkeys(("w", "steps", "steps_newer"), "int")).text
-    return "\n".join((enum(codes), defines(numbers), source(CUDA / "exact_sum.cuh"), CELLS, structs_source(_STRUCTS), spread,
-                      source(HERE / "algebra.cuh"), translated(), _scalars(constraint), source(HERE / "equations.cu")))
+    return "\n".join((enum(codes), defines(numbers), source(CUDA / "exact_sum.cuh"), CELL_TYPES, structs_source(_STRUCTS), spread,
+                      source(EQUATION_SOURCES / "algebra.cuh"), translated(), _scalars(constraint),
+                      source(EQUATION_SOURCES / "equations.cu")))
 
 
 @njit(**FREE)
@@ -159,14 +161,14 @@ class Pages:
 
     def __init__(self, history: History):
         self.slots, self.levels = history.slots, history.levels
-        self.given, self.moving = len(GIVEN.names or ()), len(MOVING.names or ())
+        self.given, self.moving = len(GIVEN.names or ()), len(STEP_ORDERS.names or ())
         self.table = 4 * self.slots + 5 * self.levels + len(COUNTS.names or ())
         self.first = self.given + self.moving
         self.numbers = self.first + 2 * self.table + 8 * self.slots
 
     def write_settings(self, page: np.ndarray, given: tuple, moving: tuple) -> None:
         page[: self.given].view(GIVEN)[0] = given
-        page[self.given : self.first].view(MOVING)[0] = moving
+        page[self.given : self.first].view(STEP_ORDERS)[0] = moving
 
     def write_blocks(self, page: np.ndarray, tables: BlockTable, at: int, after: bool) -> None:
         """The blocks before a step, or after it."""

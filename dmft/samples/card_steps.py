@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import sqrt
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,29 +16,28 @@ from dmft.equations.on_card import EQUATION_KERNELS, KEPT_VECTORS, NOW_NUMBERS, 
 from dmft.equations.rows import GROUPS, SCALARS, InUse
 from dmft.equations.state import GIVEN, WORK_VECTORS, one_of
 from dmft.equations.stepping import Settings
+from dmft.samples.launches import Company
 
-if TYPE_CHECKING:
-    from dmft.samples.launches import Company
-
-AHEAD = 16  # steps that are launched before the first of them is collected; an even number
+LAUNCHED_AHEAD = 16  # steps that are launched before the first of them is collected; an even number
 SUM_THREADS = 128
 
 
 class CardSteps:
-    """The equations of a company's solutions, which are all at the same step when they are stepped."""
+    """The equations of a company's solutions, which are all at the same step when they are stepped. ahead: steps between two visits
+    of the host."""
 
-    def __init__(self, company: Company, use: InUse, threads: int):
-        first = company.members[0]
+    def __init__(self, company: Company, use: InUse, ahead: int):
+        first, threads = company.members[0], company.tiling.equations
         gpu, slots, several, history = company.gpu, company.slots, company.solutions, first.history
-        self.company, self.threads, self.pages = company, threads, Pages(history)
+        self.company, self.ahead, self.threads, self.pages = company, ahead, threads, Pages(history)
         room = 8 * (2 * threads + (4 + WORK_VECTORS + 2 + 1) * slots)
         self.shared = room if room <= gpu.shared_bytes else 16 * threads
         text = equations_source(first.experiment.constraint, use, bool(history.rule.slopes), self.shared == room, threads)
         self.kernel = gpu.kernels(text, EQUATION_KERNELS)
         self.columns = SCALARS + GROUPS * slots
         self.record_width = 1 + NOW_NUMBERS + SCALARS + KEPT_VECTORS * slots
-        self.page = [gpu.mirror(self.pages.numbers + company.plan.host.size, np.int64) for _ in range(AHEAD)]  # then the plan
-        self.record = [gpu.mirror((several, self.record_width)) for _ in range(AHEAD)]
+        self.page = [gpu.mirror(self.pages.numbers + company.plan.host.size, np.int64) for _ in range(LAUNCHED_AHEAD)]  # then the plan
+        self.record = [gpu.mirror((several, self.record_width)) for _ in range(LAUNCHED_AHEAD)]
         self.totals, self.wanted = gpu.mirror((several, self.columns)), gpu.mirror(several, np.int32)
         self.alive, self.now = gpu.zeros(several, np.int32), gpu.zeros((several, NOW_NUMBERS))
         self.matrices, self.ridge = gpu.zeros((several, 4, slots, slots)), gpu.zeros((several, slots, slots))
@@ -47,7 +46,7 @@ class CardSteps:
         self.stop, self.by = gpu.put(history.rule.stop), gpu.put(first.by.view(np.float64))
         self._sent, self._fetched = False, True
         self.launched = range(0)  # rows
-        self._done: list[Callable[[], object]] = [lambda: None] * AHEAD
+        self._done: list[Callable[[], object]] = [lambda: None] * LAUNCHED_AHEAD
 
     # --- the state of the weights ------------------------------------------------------------------------------
 
@@ -96,14 +95,14 @@ class CardSteps:
             self.totals.host[places] = totals
         rule, here = first.history.rule, one_of(first.history.tables, slice(first.at, first.at + 1))
         tables = BlockTable(*(array.copy() for array in here))  # as they will be
-        count = 1 if totals is not None else min(company.ahead, company.experiment.steps + 1 - n)
+        count = 1 if totals is not None else min(self.ahead, company.experiment.steps + 1 - n)
         self.launched, self._fetched = range(n, n + count), False
         for row in self.launched:
             self._launch_step(row, rule, tables, totals is not None)
         company.have_summed(places)
 
     def _launch_step(self, n: int, rule: Any, tables: BlockTable, summed: bool) -> None:
-        company, k = self.company, n % AHEAD
+        company, k = self.company, n % LAUNCHED_AHEAD
         e, page, plan = company.experiment, self.page[k].host, self.page[k].host[self.pages.numbers :]
         moves, then, step = n < e.steps, min(n + 1, e.steps - 1), min(n, e.steps - 1)
         chain = e.batches.chain(step)
@@ -149,8 +148,8 @@ class CardSteps:
 
     def found(self, n: int) -> np.ndarray:
         """What the step from row n found, (solutions, record_width), once it has."""
-        self._done[n % AHEAD]()
-        return self.record[n % AHEAD].host
+        self._done[n % LAUNCHED_AHEAD]()
+        return self.record[n % LAUNCHED_AHEAD].host
 
     def taken(self, found: np.ndarray, places: np.ndarray, kept: bool) -> np.ndarray:
         """The scalar sums of it for some solutions, (places, SCALARS); the host gets their numbers, and where the row is kept their
@@ -161,4 +160,4 @@ class CardSteps:
 
     def given(self, n: int) -> np.ndarray:
         """What the run prescribed for row n."""
-        return self.page[n % AHEAD].host[: self.pages.given].view(GIVEN)
+        return self.page[n % LAUNCHED_AHEAD].host[: self.pages.given].view(GIVEN)

@@ -8,6 +8,7 @@ rounding alone. Arrays over slots have the sample as their last index here, and 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
+from functools import partial
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from dmft.equations.history import History
 from dmft.equations.rows import InUse
 from dmft.equations.weights import WeightDynamics
 from dmft.model.experiment import Experiment
+from dmft.samples.card_steps import CardSteps
 from dmft.samples.launches import TILING, Company, Tiling
 from dmft.samples.nesterov import AtWeights
 from dmft.samples.sampling import Draws, Sampling
@@ -28,7 +30,7 @@ BLOCKS = 32  # most blocks of samples; their sums are added on the host, over al
 class Card:
     """A card, and the solutions on it that go by the same launches: those of equal shape, dealt out to two companies, so that the
     card works on one while the host is at the other. ahead: steps that it may take between two visits of the host, where it does
-    the equations as well, which must not be more than AHEAD."""
+    the equations as well, which must not be more than LAUNCHED_AHEAD."""
 
     def __init__(self, gpu: Gpu, ahead: int = 1):
         self.gpu, self.ahead = gpu, ahead
@@ -40,8 +42,8 @@ class Card:
         shape = (history.slots, history.packed, len(draws.h), int(draws.carrier.sum()), block, sampling.parts, np.dtype(dtype), use)
         companies = self._companies.setdefault(shape, [])
         if len(companies) < (1 if use else 2):  # the host is hardly waited for where the card has the equations
-            companies.append(Company(self.gpu, experiment, history, draws, block, sampling, dtype, tiling, use))
-            companies[-1].ahead = self.ahead
+            companies.append(Company(self.gpu, experiment, history, draws, block, sampling, dtype, tiling,
+                                     partial(CardSteps, use=use, ahead=self.ahead) if use else None))
         return min(companies, key=lambda each: each.solutions)
 
 

@@ -15,30 +15,28 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
-from dmft.core.compiled import UNCOUNTED
 from dmft.core.cuda_numbers import defines, enum
 from dmft.core.device import CUDA, WARP, Gpu, Kernel, source
 from dmft.core.errors import RunError
 from dmft.equations import random_start, rows
-from dmft.equations.blocks import BEFORE, IN_ORDER, NONE, OLDER, SIZE, BlockTable, blocks_of
+from dmft.equations.blocks import NONE, BlockTable
 from dmft.equations.history import History
 from dmft.equations.random_start import OVERLAP_SCALARS
-from dmft.equations.rows import GROUPS, SCALARS, WRONG, InUse, V
+from dmft.equations.rows import GROUPS, SCALARS, WRONG, V
 from dmft.equations.weights import WeightDynamics, join
 from dmft.model.channels import SMOOTH
 from dmft.model.cuda_loss import averages_source, loss_source
 from dmft.model.experiment import Experiment
 from dmft.model.minibatches import Chain, cuda_source
 from dmft.model.sample_averages import averages
-from dmft.samples.card_steps import CardSteps
 from dmft.samples.formulas import cuda_formulas
 from dmft.samples.lost import GONE
 from dmft.samples.nesterov import AtWeights
 from dmft.samples.sampling import Draws, Sampling, lines_of
 from dmft.samples.state import Past, SampleState
 from dmft.samples.tangents import Bounds
+from dmft.samples.written_steps import write_plan, write_rates
 
 CUDA_KERNELS = ("fields", "bounds", "overlap_terms", "row_sums", "add_parts", "move", "next_tangents", "merge_columns",
                 "merge_rows")
@@ -82,54 +80,21 @@ def whole_lines(count: int) -> int:
     return -(-count // WARP) * WARP
 
 
-@njit(**UNCOUNTED)
-def _write_plan(at, stop, tables, line):
-    """Write down what the last step did to the history of a solution, as the sources read it: struct Step, order of the slots
-    before it, merges, and now the slots that hold something, in order of time, and then the empty ones."""
-    blocks = blocks_of(tables, at)
-    counts, slots = blocks.counts, blocks.slots.shape[1]
-    line[0], line[1], line[2], line[3] = counts.before, stop[counts.slot], counts.moved, counts.slot
-    for i in range(counts.before):
-        line[8 + i] = blocks.slots[BEFORE, i]
-    for k in range(counts.moved):
-        for which in range(3):
-            line[8 + slots + 3 * k + which] = blocks.levels[OLDER + which, k]
-    held = line[len(line) - slots :]
-    for i in range(counts.blocks):
-        held[i] = blocks.slots[IN_ORDER, i]
-    empty = counts.blocks
-    for slot in range(slots):
-        if blocks.slots[SIZE, slot] == 0:
-            held[empty] = -1 - slot
-            empty += 1
-
-
-@njit(**UNCOUNTED)
-def _write_rates(common, solutions, numbers):
-    """Struct Rates of every solution. common: eta, thermal, fraction, p_on, p_off."""
-    for at in range(len(numbers)):
-        now, line = solutions.now[at], numbers[at]
-        line[0], line[1], line[2], line[3] = common[0], now.a, now.keep, now.chi_sd
-        for k in range(1, 5):
-            line[3 + k] = common[k]
-
-
 class Company:
     """Solutions of equal shape on a card. All are entered before any is stepped; a step of some of them is one launch, of which
-    `terms` gives the sums. draws, sampling: of the first of them; block: samples of a block; use: which estimates they use, where
-    the equations of a step are left to the card (`steps`)."""
+    `terms` gives the sums. draws, sampling: of the first of them; block: samples of a block; make_steps: makes
+    `steps`, a CardSteps, where the card does the equations as well."""
 
     def __init__(self, gpu: Gpu, experiment: Experiment, history: History, draws: Draws, block: int, sampling: Sampling, dtype,
-                 tiling: Tiling, use: InUse | None = None) -> None:
+                 tiling: Tiling, make_steps: Callable[[Company], Any] | None = None) -> None:
         count, slots = len(draws.h), history.slots
         most = gpu.shared_bytes // HELD_BYTES - max(tiling.rows_ahead, tiling.ahead * MOVERS)
         if slots > most:
             raise RunError(f'[theory] device = "gpu": a history of {slots} steps one by one is too long for this card, which takes '
                            f'{most}; take history = "dyadic", or device = "cpu"')
         self.gpu, self.experiment, self.block, self.dtype = gpu, experiment, block, dtype
-        self.tiling, self.averages, self.use = tiling, averages(experiment.observables), use
-        self.steps: CardSteps | None = None
-        self.ahead = 1  # steps that it takes between two visits of the host
+        self.tiling, self.averages, self._make_steps = tiling, averages(experiment.observables), make_steps
+        self.steps: Any = None
         self.stein, self.identity = sampling.stein and experiment.stein and experiment.data.control == SMOOTH, sampling.identity
         assert block % FOUR == 0  # fours of samples lie in one block
         assert tiling.own <= 8 and tiling.warps <= 8  # a block of threads has 1024 at most
@@ -222,7 +187,7 @@ class Company:
             self.h_at_weights = h
             self.at_weights = [AtWeights(h[k], Y[k], row[k].T) for k in range(self.solutions)]
             self.sums_at_weights = Sums(gpu, self.solutions, SCALARS, self.blocks, self.parts)
-        self.steps = CardSteps(self, self.use, self.tiling.equations) if self.use else None
+        self.steps = self._make_steps(self) if self._make_steps else None
 
     def use_plan(self, plan: Any) -> None:
         """Where the card finds what a step does to the history."""
@@ -249,7 +214,7 @@ class Company:
         """Launch the sums of the present rows of some solutions, where that has not been done."""
         if new := [at for at in places if at not in self._summed]:
             first = self.members[new[0]]
-            _write_plan(first.at, first.history.stop, first.history.tables, self.plan.host)
+            write_plan(first.at, first.history.stop, first.history.tables, self.plan.host)
             now = first.numbers
             self.launch([], new, first.n, now["m"], now["b"], now["m_w" if first.looks_ahead else "m"])
 
@@ -261,7 +226,7 @@ class Company:
         """Write down what step n does to the history, and its mini-batches; the history has made room for it."""
         chain = self.experiment.batches.chain(n)
         plan[4:8] = n, chain.kind, chain.period, chain.begin
-        _write_plan(at, self.members[0].history.stop, tables, plan)
+        write_plan(at, self.members[0].history.stop, tables, plan)
         return chain
 
     def move(self, places: list[int], n: int) -> None:
@@ -269,7 +234,7 @@ class Company:
         step n, and their drives lie where the card gets them."""
         e, first = self.experiment, self.members[places[0]]
         chain = self.write_move(n, first.at, first.history.tables, self.plan.host)
-        _write_rates((e.eta_n[n], sqrt(e.heat(n)), chain.fraction, chain.p_on, chain.p_off), first.solutions, self.numbers)
+        write_rates((e.eta_n[n], sqrt(e.heat(n)), chain.fraction, chain.p_on, chain.p_off), first.solutions, self.numbers)
         for at in places if self.at_weights else ():
             self._ahead.append(partial(self.at_weights[at].look_ahead, self.state.h[at], self.state.Y[at],
                                        self.rows[(n + 1) % 2][at].T, first.history.plan.merges, e.update.lookahead(n + 1),

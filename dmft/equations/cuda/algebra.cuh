@@ -2,7 +2,7 @@
 // blocks.py have as loops, under the same names. The equations themselves are translated (dmft/equations/on_card.py). Every function
 // is called by all threads, ends with a barrier, and gives all of them the same number.
 //
-// Put before this file: block_cuda.CELLS, block_spread_within (translated), enums of the rows of tables, NONE.
+// Put before this file: block_cuda.CELL_TYPES, block_spread_within (translated), enums of the rows of tables, NONE.
 
 #define LANES 32
 #define ALL_LANES 0xffffffffu
