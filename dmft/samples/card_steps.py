@@ -36,7 +36,8 @@ class CardSteps:
         self.kernel = gpu.kernels(text, EQUATION_KERNELS)
         self.columns = SCALARS + GROUPS * slots
         self.record_width = 1 + NOW_NUMBERS + SCALARS + KEPT_VECTORS * slots
-        self.page = [gpu.mirror(self.pages.numbers + company.plan.host.size, np.int64) for _ in range(LAUNCHED_AHEAD)]  # then the plan
+        page = self.pages.numbers + company.plan.host.size  # which lies behind it
+        self.page = [gpu.mirror(page, np.int64) for _ in range(LAUNCHED_AHEAD)]
         self.record = [gpu.mirror((several, self.record_width)) for _ in range(LAUNCHED_AHEAD)]
         self.totals, self.wanted = gpu.mirror((several, self.columns)), gpu.mirror(several, np.int32)
         self.alive, self.now = gpu.zeros(several, np.int32), gpu.zeros((several, NOW_NUMBERS))

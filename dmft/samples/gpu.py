@@ -1,7 +1,7 @@
 """Samples on a GPU, of one solution among those that go by the same launches (launches.py).
 
-The card holds everything that has one line per sample; the host keeps the kernels' small linear algebra (equations/weights.py),
-which is a few hundred numbers wide and would not keep a card busy. Random numbers are those of the CPU, so results differ by
+The card holds everything that has one line per sample, and does the equations of the weights where it can (card_steps.py); the host
+does these elsewhere (equations/weights.py). Random numbers are those of the CPU, so results differ by
 rounding alone. Arrays over slots have the sample as their last index here, and as their first in a checkpoint, as on the CPU.
 """
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dmft.core.parallel import Comm
+from dmft.core.tree import flatten
 from dmft.equations.kernels import Wanted
 from dmft.samples.gpu import Card
 from dmft.samples.launches import TILING
@@ -71,6 +72,20 @@ def test_several_steps_a_visit_are_the_same_steps(card):
             for group, arrays in one.tables().items():
                 for name, array in arrays.items():
                     np.testing.assert_array_equal(other.tables()[group][name], array, err_msg=name)
+
+
+def test_a_stop_between_visits_changes_no_bit(card):
+    """Another card goes on from what a checkpoint holds, in the middle of a history whose blocks have been merged."""
+    want = stepped(marches_on([Card(card)]))[0]
+    first = stepped(marches_on([Card(card, 8)]), 1)[0]
+    second = marches_on([Card(card, 16)])[0]
+    assert first.n == 8
+    parts = first.shared(), first.per_sample(), first.per_tangent()
+    second.restore(*({k: np.array(v) for k, v in flatten(part).items()} for part in parts))
+    stepped([second], 1)
+    assert second.done
+    for name, curve in want.curves.items():
+        np.testing.assert_array_equal(second.curves[name], curve, err_msg=name)
 
 
 def test_sums_over_ranks_are_those_of_the_card(card):
