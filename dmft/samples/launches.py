@@ -1,9 +1,9 @@
 """What a step of the march launches on a GPU, for all solutions of equal shape at once: replicas, say, or their companions.
 
-The sources are in dmft/samples/cuda/march.cu. Where the host does the equations of a step, it transfers data twice: the sums of row n
-go to the host, what drives the samples comes back (else: card_steps.py). Neither holds up the host: it turns to other solutions while the card works on these (solvers/blocks.py). Every
-solution has numbers of its own, so that it comes out the same in whatever company. All arrays have the solution as their first
-index, and the sample as their last.
+The sources are in dmft/samples/cuda/march.cu. Where the host does the equations of a step (else: card_steps.py), it transfers data
+twice: the sums of row n go to the host, what drives the samples comes back. Neither holds up the host: it turns to other solutions
+while the card works on these (solvers/blocks.py). Every solution has numbers of its own, so that it comes out the same in whatever
+company. All arrays have the solution as their first index, and the sample as their last.
 """
 
 from __future__ import annotations

@@ -82,7 +82,8 @@ def renamed(one):
     line[0] = 1.0
 
 
-@pytest.mark.parametrize("function, message", [(renamed, "arrays under changing names"), (lambda one: one.table.shape, "table.shape")])
+@pytest.mark.parametrize("function, message", [(renamed, "arrays under changing names"),
+                                               (lambda one: one.table.shape, "table.shape")])
 def test_what_is_refused(function, message):
     with pytest.raises(NoCuda, match=message):
         BlockFunctions({}, {}).add(function, {"one": ONE}, name="it")
