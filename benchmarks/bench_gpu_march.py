@@ -32,6 +32,7 @@ from dmft.core.parallel import Comm  # noqa: E402
 from dmft.core.sharing import share_cards, visible_cards  # noqa: E402
 from dmft.equations.history import History  # noqa: E402
 from dmft.equations.kernels import Wanted  # noqa: E402
+from dmft.samples.card_steps import LAUNCHED_AHEAD  # noqa: E402
 from dmft.samples.gpu import Card  # noqa: E402
 from dmft.samples.sampling import PARTS, Sampling  # noqa: E402
 from dmft.solvers.blocks import step_together  # noqa: E402
@@ -72,7 +73,7 @@ def marched(case: Case, rank: int, card: Gpu, together: Callable[[], object], pr
     counts how many are done."""
     samplings = [Sampling(case.samples, 1, (rank * case.solutions + k,), frozenset(PARTS), SHARE) for k in range(case.solutions)]
     p = problem(case.algorithm, case.steps, m0=0.5)
-    company = Card(card)
+    company = Card(card, LAUNCHED_AHEAD)
     marches = [March(p, sampling, BLOCKS_PER_LEVEL, Wanted.plain(p.steps), Comm(), np.float32, company) for sampling in samplings]
     step_together(marches, Comm())  # compiles
     together()
@@ -83,11 +84,12 @@ def marched(case: Case, rank: int, card: Gpu, together: Callable[[], object], pr
     before = time.perf_counter()
     together()
     began = time.perf_counter()
-    for step in range(LATE):
+    begun = marches[0].n
+    while marches[0].n < case.steps:
+        progress[rank] = marches[0].n - begun  # where the host does the equations the card is not done with the last one yet
         step_together(marches, Comm())
-        progress[rank] = step  # the card is not done with this one yet
     card.wait()
-    ended, progress[rank] = time.perf_counter(), LATE
+    ended, progress[rank] = time.perf_counter(), marches[0].n - begun
     done = sum(progress)
     while not marches[0].done:
         step_together(marches, Comm())

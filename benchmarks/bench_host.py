@@ -21,6 +21,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.common import GD, SHARE, problem, table  # noqa: E402
 from dmft.core.parallel import Comm  # noqa: E402
 from dmft.equations.kernels import Wanted  # noqa: E402
+from dmft.equations.on_card import NOW_NUMBERS, SOUND  # noqa: E402
+from dmft.samples.card_steps import LAUNCHED_AHEAD  # noqa: E402
 from dmft.samples.gpu import BLOCKS, Card  # noqa: E402
 from dmft.samples.sampling import PARTS, Sampling  # noqa: E402
 from dmft.solvers.blocks import step_together  # noqa: E402
@@ -43,6 +45,15 @@ class Nowhere:
     def put(self, array: np.ndarray) -> np.ndarray:
         return array
 
+    def send(self) -> None:
+        """Nowhere."""
+
+    def fill(self, array: np.ndarray, values: np.ndarray) -> None:
+        """Nobody reads it."""
+
+    def get(self, array: np.ndarray) -> np.ndarray:
+        return array
+
     def mirror(self, shape: Any, dtype: Any = np.float64) -> Nowhere:
         mirror = Nowhere()
         mirror.host = mirror.device = np.zeros(shape, dtype)  # type: ignore[attr-defined]
@@ -56,6 +67,12 @@ class Nowhere:
 
     def run(self, name: object, launches: Callable[[], None], record: bool = True) -> None:
         """Nothing is launched."""
+
+    def side_by_side(self, launches: object, beside: object) -> None:
+        """Nothing is launched."""
+
+    def mark(self) -> Callable[[], None]:
+        return self.wait
 
     def wait(self) -> None:
         """Nothing to wait for."""
@@ -80,9 +97,10 @@ def recorded(steps: int) -> tuple[March, dict, list[np.ndarray]]:
     return march, shared, lines
 
 
-def replayed(march: March, shared: dict, lines: list[np.ndarray], solutions: int) -> float:
-    """Seconds a step of so many solutions."""
-    card: Any = Card(Nowhere())  # type: ignore[arg-type]
+def replayed(march: March, shared: dict, lines: list[np.ndarray], solutions: int, on_card: bool) -> float:
+    """Seconds a step of so many solutions. on_card: whether the card does the equations; it finds the same at every step then."""
+    card: Any = Card(Nowhere(), LAUNCHED_AHEAD)  # type: ignore[arg-type]
+    March.equations_on_card = lambda *_: on_card  # type: ignore[method-assign]
     marches = [March(march.experiment, sampling(k), BLOCKS_PER_LEVEL, march.wanted, Comm(), np.float32, card)
                for k in range(solutions)]
     spent = []
@@ -92,9 +110,15 @@ def replayed(march: March, shared: dict, lines: list[np.ndarray], solutions: int
             each.samples.company.begin()
             each.restore({**shared, "diverged": np.array(False)}, {}, {})
         took = 0.0
-        for sums in lines:
+        while not marches[0].done:
             for each in marches:
-                each.samples.company.row.sums.host[each.samples.at, : len(sums)] = sums
+                company, sums = each.samples.company, lines[min(each.n - march.experiment.steps + LATE, LATE - 1)]
+                company.row.sums.host[each.samples.at, : len(sums)] = sums
+                for row in range(each.n, each.n + LAUNCHED_AHEAD if on_card else each.n):
+                    found = company.steps.record[row % LAUNCHED_AHEAD].host
+                    found[:, 0], numbers = SOUND, each.weights.solutions.now.view(np.float64)
+                    found[:, 1 : 1 + NOW_NUMBERS] = numbers.reshape(solutions, -1)
+                    found[:, 1] = np.int64(row).view(np.float64)  # the first of these numbers
             began = time.process_time()
             step_together(marches, Comm())
             took += time.process_time() - began
@@ -106,8 +130,10 @@ def replayed(march: March, shared: dict, lines: list[np.ndarray], solutions: int
 def main() -> None:
     steps, *several = [int(text) for text in sys.argv[1:]] or [3000]
     found = recorded(steps)
-    rows: list[list[object]] = [[count, f"{1e6 * replayed(*found, count):.0f}"] for count in several or (1, 8)]
-    table(f"the host's part of a step, gd, n = {steps}, {found[0].history.slots} slots", ["solutions", "microseconds"], rows)
+    rows: list[list[object]] = [[count, *(f"{1e6 * replayed(*found, count, on_card):.0f}" for on_card in (False, True))]
+                                for count in several or (1, 8)]
+    table(f"the host's part of a step, gd, n = {steps}, {found[0].history.slots} slots, in microseconds",
+          ["solutions", "with the equations", "without"], rows)
 
 
 if __name__ == "__main__":

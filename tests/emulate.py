@@ -78,6 +78,13 @@ template <typename T> static T __shfl_xor_sync(unsigned, T value, int offset) {
     __syncwarp();
     return value;
 }
+template <typename T> static T __shfl_sync(unsigned, T value, int lane) {
+    memcpy(&said[present_thread], &value, sizeof value);
+    __syncwarp();
+    memcpy(&value, &said[present_thread / 32 * 32 + lane], sizeof value);
+    __syncwarp();
+    return value;
+}
 static unsigned __ballot_sync(unsigned, bool vote) {
     said[present_thread] = vote;
     __syncwarp();
@@ -238,7 +245,7 @@ class HostQueue:
     """What numerics ask of a Queue. As on a card, launches of a name are recorded with their arguments and then replayed."""
 
     def __init__(self):
-        self._recorded, self._waiting = {}, []
+        self._recorded, self._waiting, self._ended = {}, [], 0
 
     def run(self, name, launches, record=True):
         global _recording, _waiting
@@ -251,10 +258,21 @@ class HostQueue:
             work()
         _waiting = None
 
+    def side_by_side(self, launches, beside):
+        beside()
+        if launches:
+            launches()
+
+    def mark(self):
+        return partial(self._end, self._ended + len(self._waiting))
+
     def wait(self):
-        for end in self._waiting:
-            end()
-        self._waiting.clear()
+        self._end(self._ended + len(self._waiting))
+
+    def _end(self, upto):
+        while self._ended < upto:
+            self._waiting.pop(0)()
+            self._ended += 1
 
 
 class HostGpu:

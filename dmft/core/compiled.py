@@ -25,6 +25,10 @@ FREE: dict[str, Any] = {**UNCOUNTED, "nogil": True}
 IN_PLACE: dict[str, Any] = {**INNER, "inline": "always"}
 
 
+# In `for j in each(n)` the turns may be taken side by side: on a card the threads of a block share them out (core/block_cuda.py).
+each = range
+
+
 def record(**kinds: type) -> np.dtype:
     """The type of numbers with names that compiled functions read and change, as `numbers.name` there and in Python: entries of an
     array of it are views."""

@@ -59,7 +59,7 @@ class Queue:
     queue waits for all of them, and they for it."""
 
     def __init__(self, cupy: Any):
-        self._stream = cupy.cuda.Stream()
+        self._cupy, self._stream, self._side = cupy, cupy.cuda.Stream(), cupy.cuda.Stream()
         self._recorded: dict[Hashable, Any] = {}
 
     def run(self, name: Hashable, launches: Callable[[], None], record: bool = True) -> None:
@@ -74,6 +74,19 @@ class Queue:
                 launches()
                 self._recorded[name] = self._stream.end_capture()
             self._recorded[name].launch()
+
+    def side_by_side(self, launches: Callable[[], None] | None, beside: Callable[[], None]) -> None:
+        """Within `run`: let the card do what two functions launch at the same time. What follows waits for both."""
+        self._side.wait_event(self._stream.record())
+        with self._side:
+            beside()
+        if launches:
+            launches()
+        self._stream.wait_event(self._side.record())
+
+    def mark(self) -> Callable[[], object]:
+        """A function that waits until everything is done that is in the queue now."""
+        return self._stream.record(self._cupy.cuda.Event(disable_timing=True)).synchronize
 
     def wait(self) -> None:
         """Wait until everything in the queue is done."""

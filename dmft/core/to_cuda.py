@@ -51,19 +51,20 @@ class CudaFunctions:
         self.by_hand = {plain(function): name for function, name in (by_hand or {}).items()}
         self._parts: list[str] = []
         self._known: dict[Any, tuple[str, str]] = {}  # name and kind of the result of every function
+        self.translation: type[Translation] = Translation
 
     @property
     def text(self) -> str:
         """The source of all functions."""
         return "\n".join(self._parts) + "\n"
 
-    def add(self, function: Callable, kinds: Mapping[str, Kind] | None = None, given: Mapping[str, Any] | None = None,
+    def add(self, function: Callable, kinds: Mapping[str, Any] | None = None, given: Mapping[str, Any] | None = None,
             name: str = "") -> CudaFunctions:
         """Append a function under its own name, or another. Arguments are reals where neither their kinds nor values are told."""
         wanted = self.prefix + (name or plain(function).__name__)
         found, result = self.call(function, dict(kinds or {}), dict(given or {}), wanted)
         if found != wanted:  # it is there already, under another name
-            names = [argument for argument in _arguments(function) if argument not in (given or {})]
+            names = [argument for argument in arguments_of(function) if argument not in (given or {})]
             listed = ", ".join(f"{TYPES[str((kinds or {}).get(argument, 'real'))]} {safe(argument)}" for argument in names)
             self._parts.append(f"template <typename real> __device__ {TYPES[result]} {wanted}({listed}) "
                                f"{{ return {found}<real>({', '.join(map(safe, names))}); }}")
@@ -72,7 +73,7 @@ class CudaFunctions:
     def call(self, function: Callable, kinds: dict[str, Kind], given: dict[str, Any], name: str = "") -> tuple[str, str]:
         """Name and kind of the result of a function, which is appended when it is first asked for."""
         function = plain(function)
-        kinds = {argument: kinds.get(argument, "real") for argument in _arguments(function)
+        kinds = {argument: kinds.get(argument, "real") for argument in arguments_of(function)
                  if argument in kinds or argument not in {**_defaults(function), **given}}
         key = function, tuple(kinds.items()), tuple(given.items())
         if key not in self._known:
@@ -81,7 +82,7 @@ class CudaFunctions:
             while unique in taken:
                 unique += "_"
             self._known[key] = unique, ""
-            text, result = _Translation(self, function, unique, kinds, given).source()
+            text, result = self.translation(self, function, unique, kinds, given).source()
             self._known[key] = unique, result
             self._parts.append(text)
         return self._known[key]
@@ -115,7 +116,7 @@ class CudaFunctions:
         return self.small(f"power_{exponent}", "x", f"{steps}return {value};")
 
 
-class _Translation:
+class Translation:
     """One function. It is walked until the kinds of its variables do not change any more."""
 
     def __init__(self, into: CudaFunctions, function: Callable, name: str, kinds: dict[str, Kind], given: dict[str, Any]):
@@ -131,6 +132,7 @@ class _Translation:
         self.result = ""
         self.body: list[ast.stmt] = [ast.Return(self.tree.body)] if isinstance(self.tree, ast.Lambda) else self.tree.body
         self.stored = [node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+        self.loops = [name for node in ast.walk(self.tree) if isinstance(node, ast.For) for name in names_in([node.target])]
         top = {node.id for line in self.body if isinstance(line, ast.Assign) for node in ast.walk(line)
                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
         self.once = {name for name in top if self.stored.count(name) == 1 and name not in self.kinds}
@@ -142,14 +144,14 @@ class _Translation:
 
     def source(self) -> tuple[str, str]:
         """The text of the function, and the kind of its result."""
-        if not _returns(self.body):
+        if not returns(self.body):
             raise self.refuse("an end without return")
         while True:
             before = dict(self.kinds), self.result
             lines = self.block(self.body, "    ")
             if (self.kinds, self.result) == before:
                 break
-        loops = _names([node.target for node in ast.walk(self.tree) if isinstance(node, ast.For)])
+        loops = names_in([node.target for node in ast.walk(self.tree) if isinstance(node, ast.For)])
         hoisted = [f"    {self.typed(self.kinds[name])} {safe(name)};" for name in sorted(self.local - self.once - loops)
                    if name not in self.arguments and name in self.kinds]
         listed = ", ".join(f"{self.typed(self.kinds[name], argument=True)}{safe(name)}" for name in self.arguments)
@@ -184,7 +186,7 @@ class _Translation:
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Call() as call):
                 return self.unpacked(targets, call)
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)) if len(targets) == len(values):
-                if _names(targets) & _names(values):
+                if names_in(targets) & names_in(values):
                     raise self.refuse("an exchange of variables", line)
                 return [text for target, value in zip(targets, values, strict=True)
                         for text in self.statement(ast.copy_location(ast.Assign([target], value), line))]
@@ -225,7 +227,7 @@ class _Translation:
 
     def loop(self, name: str, bounds: list[ast.expr], body: list[ast.stmt], line: ast.stmt) -> list[str]:
         step = self.static(bounds[2], 0) if len(bounds) == 3 else 1
-        if not isinstance(step, int) or step <= 0 or self.stored.count(name) > 1:
+        if not isinstance(step, int) or step <= 0 or self.stored.count(name) > self.loops.count(name):
             raise self.refuse("a loop that does not count up, or whose variable is set elsewhere,", line)
         self.kinds[name] = "int"
         first, last = ("0" if len(bounds) == 1 else self.whole(bounds[0])), self.whole(bounds[min(1, len(bounds) - 1)])
@@ -339,7 +341,7 @@ class _Translation:
 
     def helper(self, function: Any, node: ast.Call) -> tuple[str, str]:
         """A call of another Python function."""
-        names = _arguments(function)
+        names = arguments_of(function)
         passed = dict(zip(names, node.args, strict=False)) | {str(word.arg): word.value for word in node.keywords}
         texts: list[str] = []
         kinds: dict[str, Kind] = {}
@@ -364,7 +366,7 @@ class _Translation:
         return f"{called}<real>({', '.join(texts)})", result
 
 
-def _arguments(function: Callable) -> tuple[str, ...]:
+def arguments_of(function: Callable) -> tuple[str, ...]:
     """Names of the arguments of a Python function."""
     code = getattr(plain(function), "__code__", None)
     if code is None:
@@ -374,14 +376,14 @@ def _arguments(function: Callable) -> tuple[str, ...]:
 
 def _defaults(function: Callable) -> dict[str, Any]:
     """Arguments that need not be given."""
-    return dict(zip(reversed(_arguments(function)), reversed(plain(function).__defaults__ or ()), strict=False))
+    return dict(zip(reversed(arguments_of(function)), reversed(plain(function).__defaults__ or ()), strict=False))
 
 
-def _names(nodes: list[ast.expr]) -> set[str]:
+def names_in(nodes: list[ast.expr]) -> set[str]:
     return {part.id for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
-def _returns(lines: list[ast.stmt]) -> bool:
+def returns(lines: list[ast.stmt]) -> bool:
     """Whether a block always ends with a return."""
     last = lines[-1] if lines else None
-    return isinstance(last, ast.Return) or isinstance(last, ast.If) and _returns(last.body) and _returns(last.orelse)
+    return isinstance(last, ast.Return) or isinstance(last, ast.If) and returns(last.body) and returns(last.orelse)

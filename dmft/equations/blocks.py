@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from numba.extending import register_jitable
 
 from dmft.core.compiled import IN_PLACE, INNER, UNCOUNTED, record
 
@@ -121,7 +122,7 @@ def push_steps(step, places, rule, tables):
 @njit(**INNER)
 def used_slots(blocks):
     """Number of slots up to the last one that was ever in use, rounded up to a multiple of eight for `dot`."""
-    return min(-(-blocks.counts.upto // 8) * 8, blocks.slots.shape[1])
+    return min((blocks.counts.upto + 7) // 8 * 8, len(blocks.slots[SIZE]))
 
 
 @njit(**INNER)
@@ -139,43 +140,67 @@ def _beside(order, first, size, jumps, i, way, least):
     return place, steps
 
 
+@register_jitable
+def step_variance(w):
+    """The variance of a step in a block of w steps."""
+    return (w * w - 1) / 12.0
+
+
+@njit(**INNER, error_model="numpy")
+def beside(rule, blocks, i):
+    """What tells the slope within the block at place i > 0 of the order of time: the places `oldest` .. i - 1 with `steps` steps
+    and i + 1 .. `newest` with `steps_newer`, and the weights of their means less its own; no steps where there are none. Eq.
+    [dyadic]."""
+    first, size, order = blocks.slots[FIRST], blocks.slots[SIZE], blocks.slots[IN_ORDER, : blocks.counts.blocks]
+    w = size[order[i]]
+    if w == 1:
+        return i, i, 0, 0, 0.0, 0.0
+    # Neighbours shorter than half of the block (rests before a fence, waiting steps) are taken together with the next ones: the
+    # mean of a few steps is noise, which a slope across many steps would multiply by their number.
+    oldest, steps = _beside(order, first, size, rule.jumps, i, -1, (w + 1) // 2)
+    newest, steps_newer = _beside(order, first, size, rule.jumps, i, 1, (w + 1) // 2)
+    # Means over stretches at centres -d, 0, d' of a parabola with slope b in the middle.
+    d, d_newer, v = (steps + w) / 2.0, (steps_newer + w) / 2.0, step_variance(w)
+    e, e_newer = d * d + (steps * steps - 1) / 12.0 - v, d_newer * d_newer + (steps_newer * steps_newer - 1) / 12.0 - v
+    to_older, to_newer = 0.0, 0.0
+    if steps and steps_newer:
+        scale = 1.0 / (d_newer * e + d * e_newer)
+        to_older, to_newer = -e_newer * scale, e * scale
+    elif steps:
+        to_older = -1.0 / d
+    elif steps_newer:
+        to_newer = 1.0 / d_newer
+    return oldest if steps else i, newest if steps_newer else i, steps, steps_newer, to_older, to_newer
+
+
+@register_jitable
+def spread_within(w, steps, steps_newer, to_older, to_newer, own, before, after):
+    """What the slope within a block of w steps adds, times the slope of what is summed, which the same neighbours tell. own,
+    before, after: sums over the block and over its neighbours. Eq. [dyadic]."""
+    mean = own / w
+    slope = to_older * (before / max(steps, 1) - mean) + to_newer * (after / max(steps_newer, 1) - mean)
+    return w * step_variance(w) * slope
+
+
 @njit(**INNER, error_model="numpy")
 def kernel_weights(rule, blocks, sums, out):
     """See `History.weights`, into out (slots,). Eq. [dyadic]."""
-    first, size, jumps, order = blocks.slots[FIRST], blocks.slots[SIZE], rule.jumps, blocks.slots[IN_ORDER, : blocks.counts.blocks]
+    size, order = blocks.slots[SIZE], blocks.slots[IN_ORDER, : blocks.counts.blocks]
     for slot in range(len(out)):
         out[slot] = sums[slot] / max(size[slot], 1)
     for i in range(1, len(order) if rule.slopes else 0):
-        w = size[order[i]]
-        if w == 1:
-            continue
-        # Neighbours shorter than half of the block (rests before a fence, waiting steps) are taken together with the next ones: the
-        # mean of a few steps is noise, which a slope across many steps would multiply by their number.
-        oldest, steps = _beside(order, first, size, jumps, i, -1, (w + 1) // 2)
-        newest, steps_newer = _beside(order, first, size, jumps, i, 1, (w + 1) // 2)
-        older, newer = range(oldest, i if steps else oldest), range(i + 1, newest + 1 if steps_newer else i + 1)
-        # Means over stretches at centres -d, 0, d' of a parabola with slope b in the middle; v: variance of a step in its block.
-        d, d_newer, v = (steps + w) / 2.0, (steps_newer + w) / 2.0, (w * w - 1) / 12.0
-        e, e_newer = d * d + (steps * steps - 1) / 12.0 - v, d_newer * d_newer + (steps_newer * steps_newer - 1) / 12.0 - v
-        if steps and steps_newer:
-            scale = 1.0 / (d_newer * e + d * e_newer)
-            to_older, to_newer = -e_newer * scale, e * scale
-        elif steps:
-            to_older, to_newer = -1.0 / d, 0.0
-        elif steps_newer:
-            to_older, to_newer = 0.0, 1.0 / d_newer
-        else:
+        oldest, newest, steps, steps_newer, to_older, to_newer = beside(rule, blocks, i)
+        if steps == 0 and steps_newer == 0:
             continue
         before = after = 0.0
-        for k in older:
+        for k in range(oldest, i):
             before += sums[order[k]]
-        for k in newer:
+        for k in range(i + 1, newest + 1):
             after += sums[order[k]]
-        mean = sums[order[i]] / w
-        slope = to_older * (before / max(steps, 1) - mean) + to_newer * (after / max(steps_newer, 1) - mean)
-        spread = w * v * slope  # times the slope of what is summed, which the same neighbours tell
-        for k in older:
+        w = size[order[i]]
+        spread = spread_within(w, steps, steps_newer, to_older, to_newer, sums[order[i]], before, after)
+        for k in range(oldest, i):
             out[order[k]] += to_older * spread / steps
-        for k in newer:
+        for k in range(i + 1, newest + 1):
             out[order[k]] += to_newer * spread / steps_newer
         out[order[i]] -= (to_older + to_newer) * spread / w

@@ -30,9 +30,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from dmft.core.compiled import IN_PLACE, INNER, UNCOUNTED
+from dmft.core.compiled import IN_PLACE, INNER, UNCOUNTED, each
 from dmft.equations.blocks import IN_ORDER, SIZE, blocks_of, used_slots
-from dmft.equations.noise import backward, dot, forward
+from dmft.equations.noise import backward, dot, forward, largest, total
 from dmft.equations.recursion import Correlations, against_past
 from dmft.equations.state import B_PAST, E_PAST, OF_Q, Q_ROW, ROOM, ROW_K_R, solution_of
 from dmft.equations.steps import factor_ridge, last_slot, noise_overlaps, step_coefficients
@@ -66,31 +66,30 @@ def find_residual(given, rule, blocks, one, overlaps):
     overlaps: FieldOverlaps."""
     now, e, Q, Q_row, size = one.now, one.work[E_PAST], one.matrices[OF_Q], one.vectors[Q_ROW], blocks.slots[SIZE]
     step = step_coefficients(given, rule, blocks, one)
-    x_now = against_past(step, (one.work[B_PAST], now.b_now), Correlations(Q, Q_row, now.Q_now), used_slots(blocks), e)
+    x_now = against_past(step, one.work[B_PAST], now.b_now, Correlations(Q, Q_row, now.Q_now), used_slots(blocks), e)
     eta, recoil, free = given.eta, given.recoil, given.inertia - given.eta * given.ridge
     last = last_slot(blocks) if recoil != 0.0 else 0
-    Q_last, largest = Q[last], 0.0
-    for j in range(len(e)):
+    Q_last, e_size = Q[last], one.work[ROOM + 1]
+    for j in each(len(e)):
         e[j] = (free * Q_row[j] - recoil * Q_last[j] - e[j]) / eta - overlaps.past[j]
-        each = abs(e[j]) / max(size[j], 1)
-        if each > largest or each != each:  # NaN counts
-            largest = each
+        e_size[j] = abs(e[j]) / max(size[j], 1)
     now.residual = (free * now.Q_now - recoil * Q_row[last] - x_now) / eta - overlaps.now
-    now.largest = abs(now.residual) if abs(now.residual) > largest else largest
+    now.largest = largest(e_size, len(e))
+    if abs(now.residual) > now.largest:
+        now.largest = abs(now.residual)
 
 
 @njit(**INNER, error_model="numpy")
 def ridge_strength(by, blocks, one, g_squared, share, spread):
     """eps; 0 where tangents have no noise. g_squared: <g_n^2>; share: K_T/K as far as it is trusted; spread: variance of
     g'_n sum_k T_nk over samples. Eq. [ibp]."""
-    s2, Q = by.ridge_prior * spread / (spread + by.ridge_alike), one.matrices[OF_Q]
+    s2, Q, terms = by.ridge_prior * spread / (spread + by.ridge_alike), one.matrices[OF_Q], one.work[ROOM + 1]
     if not s2 > 0.0:
         return 0.0
-    trace = 0.0
-    for i in range(blocks.counts.blocks):
+    for i in each(blocks.counts.blocks):
         slot = blocks.slots[IN_ORDER, i]
-        trace += Q[slot, slot] / blocks.slots[SIZE, slot]
-    trace += one.now.Q_now
+        terms[i] = Q[slot, slot] / blocks.slots[SIZE, slot]
+    trace = total(terms, blocks.counts.blocks) + one.now.Q_now
     sampled, least = share * g_squared * (one.now.n + 1) / s2, by.ridge_floor * trace  # [ibp]
     return least if least > sampled else sampled  # where nothing is left to learn (g = 0) Q alone would be singular
 
@@ -104,7 +103,7 @@ def keep_factor(by, blocks, one, eps):
     eps = now.ridge_least if now.ridge_least > eps else eps
     if not eps / by.ridge_stale < now.ridge_eps < eps * by.ridge_stale:
         now.ridge_eps, now.ridge_from = eps, 0
-    while factor_ridge(blocks, one) and now.ridge_eps < by.ridge_max:
+    while factor_ridge(blocks, one) > 0 and now.ridge_eps < by.ridge_max:
         now.ridge_eps, now.ridge_from = by.ridge_stale * now.ridge_eps, 0
         now.ridge_least = now.ridge_eps
     now.ridge_from = blocks.counts.blocks
@@ -116,7 +115,7 @@ def correct_row(by, blocks, one, eps):
     keep_factor(by, blocks, one, eps)
     now, order, size, K_R = one.now, blocks.slots[IN_ORDER], blocks.slots[SIZE], one.work[ROW_K_R]
     count, cross, alone, e = blocks.counts.blocks, one.work[ROOM], one.work[ROOM + 1], one.work[ROOM + 2]
-    for i in range(count):
+    for i in each(count):
         cross[i] = one.vectors[Q_ROW, order[i]]
         alone[i] = e[i] = one.work[E_PAST, order[i]]
     # The present step is the last unknown: it is solved for first, then the past given its value.
@@ -124,7 +123,7 @@ def correct_row(by, blocks, one, eps):
     left = now.Q_now + now.ridge_eps - dot(cross, cross, count)
     backward(one.ridge, one.work[ROOM : ROOM + 2], count)
     u = (now.residual - dot(cross, e, count)) / (now.ridge_eps if left < now.ridge_eps else left)
-    for i in range(count):
+    for i in each(count):
         K_R[order[i]] += size[order[i]] * (alone[i] - u * cross[i])
     now.delta_nu -= u
 

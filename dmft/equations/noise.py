@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from dmft.core.compiled import INNER, UNCOUNTED
+from dmft.core.compiled import INNER, UNCOUNTED, each
 from dmft.core.lanes import add_lanes, lane_sums
 
 LEAST_PIVOT = 0.01 * 1e-9  # of the Cholesky factor, in units of the variance: a hundredth of what the jitter contributes
@@ -30,6 +30,25 @@ def dot(a, b, n):
     for k in range(n - n % 8, n):
         rest += a[k] * b[k]
     return ((rest + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))
+
+
+@njit(**INNER)
+def total(a, n):
+    """sum_k a_k over the first n."""
+    found = 0.0
+    for k in range(n):
+        found += a[k]
+    return found
+
+
+@njit(**INNER)
+def largest(a, n):
+    """The largest of the first n numbers, none of which is negative, or 0; NaN counts."""
+    found = 0.0
+    for k in range(n):
+        if a[k] > found or a[k] != a[k]:
+            found = a[k]
+    return found
 
 
 @njit(**INNER)
@@ -81,12 +100,10 @@ def factor_rows(M_C, jitter, order, L, start):
     LEAST_PIVOT."""
     floored = 0
     for i in range(start, len(order)):
-        covariance = M_C[order[i]]
-        for j in range(i):
-            L[i, j] = covariance[order[j]]
+        for j in each(i):
+            L[i, j] = M_C[order[i], order[j]]
         forward(L, L[i : i + 1], i)
-        variance = covariance[order[i]] + jitter[order[i]]
-        floored += set_pivot(L, i, variance)
+        floored += set_pivot(L, i, M_C[order[i], order[i]] + jitter[order[i]])
     return floored
 
 
@@ -118,11 +135,11 @@ def conditional(L, order, c, variance, x, w):
     """Weights of chi_n given the past, into w (slots,), which is 0 elsewhere, and its variance: L L^T w = c, variance - w.c. L in
     order of time, c (slots,); x (1, steps of the past): room to work in."""
     size, half = len(order), x[0]
-    for i in range(size):
+    for i in each(size):
         half[i] = c[order[i]]
     forward(L, x, size)
     left = variance - dot(half, half, size)
     backward(L, x, size)
-    for i in range(size):
+    for i in each(size):
         w[order[i]] = half[i]
     return left

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from dmft.core.compiled import INNER, UNCOUNTED
+from dmft.core.compiled import INNER, UNCOUNTED, each
 from dmft.equations.blocks import NONE
 from dmft.equations.noise import dot
 
@@ -41,48 +41,66 @@ class Responses(NamedTuple):
     stop: np.ndarray  # (slots,)
 
 
-@njit(**UNCOUNTED)
-def through_noise(unit, correlation, responses, used, b):
-    """b_j, into b (slots,), and b_n = <chi_n zeta_n>. Eq. [dmft-Q]."""
-    R, R_row, stop = responses
+@njit(**INNER)
+def row_products(scale, A, v, stop, used, out):
+    """out_i = scale sum_j A_ij v_j over the first stop[i], for the first `used` rows."""
     for i in range(used):
-        b[i] = unit * dot(R[i], correlation, stop[i])
-    b_now = unit * dot(R_row, correlation, used)
-    return b_now
+        out[i] = scale * dot(A[i], v, stop[i])
 
 
 @njit(**INNER)
-def against_past(step, noise, correlations, used, x):
-    """x_j, into x (slots,), and x_n. noise: b_j of the past (slots,), and b_n. Eq. [dmft-Q]."""
-    (eta, keep, memory), (b, b_now), (Q, Q_row, Q_now) = step, noise, correlations
-    for j in range(len(x)):
-        x[j] = keep * Q_row[j]
+def add_rows(scale, weights, A, used, out):
+    """out_j += sum_i scale weights_i A_ij, over the first `used` of both."""
     for i in range(used):
-        weight, row = eta * memory[i], Q[i]
+        weight, row = scale * weights[i], A[i]
         if weight != 0.0:
             for j in range(used):
-                x[j] += weight * row[j]
-    for j in range(len(x)):
-        x[j] += eta * b[j]
-    return keep * Q_now + eta * dot(memory, Q_row, used) + eta * b_now
+                out[j] += weight * row[j]
 
 
-@njit(**UNCOUNTED)
-def next_row(step, c_now, noise, correlations, responses, used, x, r):
-    """x_j, into x (slots,), the unnormalised next row of R, into r (slots,); x_n, and q_u without the thermal part. Eqs. [dmft-Q],
-    [dmft-R]."""
-    (eta, keep, memory), (b, b_now), (R, R_row, stop) = step, noise, responses
-    x_now = against_past(step, noise, correlations, used, x)
-    for j in range(len(r)):
-        r[j] = keep * R_row[j]
+@njit(**INNER)
+def add_short_rows(scale, weights, A, stop, used, out):
+    """The same where row i ends at stop[i]."""
     for i in range(used):
-        weight, row = eta * memory[i], R[i]
+        weight, row = scale * weights[i], A[i]
         if weight != 0.0:
             for j in range(stop[i]):
-                r[j] += weight * row[j]
-    b_z = keep * b_now + eta * dot(memory, b, used) + eta * c_now
-    q_u = keep * x_now + eta * dot(memory, x, used) + eta * b_z
-    return x_now, q_u
+                out[j] += weight * row[j]
+
+
+@njit(**INNER)
+def through_noise(unit, correlation, responses, used, b):
+    """b_j, into b (slots,), and b_n = <chi_n zeta_n>. Eq. [dmft-Q]."""
+    row_products(unit, responses.R, correlation, responses.stop, used, b)
+    return unit * dot(responses.R_row, correlation, used)
+
+
+@njit(**INNER)
+def against_past(step, b, b_now, correlations, used, x):
+    """x_j, into x (slots,), and x_n. b, b_now: b_j of the past (slots,), and b_n. Eq. [dmft-Q]."""
+    Q_row = correlations.Q_row
+    for j in each(len(x)):
+        x[j] = step.keep * Q_row[j]
+    add_rows(step.eta, step.memory, correlations.Q, used, x)
+    for j in each(len(x)):
+        x[j] += step.eta * b[j]
+    return step.keep * correlations.Q_now + step.eta * dot(step.memory, Q_row, used) + step.eta * b_now
+
+
+@njit(**INNER)
+def next_response(step, responses, used, r):
+    """The unnormalised next row of R, into r (slots,). Eq. [dmft-R]."""
+    R_row = responses.R_row
+    for j in each(len(r)):
+        r[j] = step.keep * R_row[j]
+    add_short_rows(step.eta, step.memory, responses.R, responses.stop, used, r)
+
+
+@njit(**INNER)
+def next_norm(step, c_now, b, b_now, x, x_now, used):
+    """q_u without the thermal part. Eq. [dmft-Q]."""
+    b_z = step.keep * b_now + step.eta * dot(step.memory, b, used) + step.eta * c_now
+    return step.keep * x_now + step.eta * dot(step.memory, x, used) + step.eta * b_z
 
 
 @njit(**INNER)

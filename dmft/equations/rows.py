@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from dmft.core.compiled import FREE, IN_PLACE, UNCOUNTED
+from dmft.core.compiled import FREE, IN_PLACE, UNCOUNTED, each
 from dmft.equations.blocks import blocks_of, kernel_weights, used_slots
 from dmft.equations.ibp import FieldOverlaps, correct_row, find_residual, ridge_strength
 from dmft.equations.noise import dot
@@ -45,7 +45,7 @@ def estimate(sums, use, given, by, rule, blocks, one):
     now.delta_nu = alpha * sums[GP]  # [dmft-nu]
     now.mu = alpha * sums[GK]  # [dmft-mu]
     now.M_C_now = alpha * sums[GG]  # [dmft-MC]
-    for j in range(slots):
+    for j in each(slots):
         response = sums[SCALARS + slots + j]
         M_C[j] = alpha * sums[SCALARS + j]  # [dmft-MC]
         K_R[j] = -alpha * (response / sums[CARRIED] if use.identity else response)  # [dmft-MR]
@@ -54,7 +54,7 @@ def estimate(sums, use, given, by, rule, blocks, one):
     if use.identity:
         noise_overlaps(given, rule, blocks, one)
         overlaps = one.work[ROOM]
-        for j in range(slots):
+        for j in each(slots):
             overlaps[j] = alpha * sums[SCALARS + 2 * slots + j]
         find_residual(given, rule, blocks, one, FieldOverlaps(overlaps, alpha * (sums[GH] - now.m * sums[GK])))
         response = sums[RESPONSE] / sums[CARRIED]

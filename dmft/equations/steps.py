@@ -8,16 +8,18 @@ from math import sqrt
 
 from numba import njit
 
-from dmft.core.compiled import FREE, IN_PLACE, INNER
+from dmft.core.compiled import FREE, IN_PLACE, INNER, each
 from dmft.equations.blocks import IN_ORDER, INTO, JOINS, NEWER, OLDER, SIZE, blocks_of, kernel_weights, used_slots
 from dmft.equations.noise import conditional, dot, factor_rows, join_rows
 from dmft.equations.recursion import (
     Correlations,
     Responses,
     StepCoefficients,
+    against_past,
     merge_matrix,
     merge_vector,
-    next_row,
+    next_norm,
+    next_response,
     through_noise,
 )
 from dmft.equations.state import (
@@ -55,7 +57,7 @@ def noise_overlaps(given, rule, blocks, one):
     """b_j = <chi_n zeta_j>, which depends on M_C alone, not on the response. Eq. [dmft-Q]."""
     correlation, b = one.work[CORRELATION], one.work[B_PAST]
     kernel_weights(rule, blocks, one.work[ROW_M_C], correlation)
-    for j in range(len(b)):
+    for j in each(len(b)):
         b[j] = 0.0
     one.now.b_now = through_noise(given.eta_0, correlation, Responses(one.matrices[OF_R], one.vectors[R_ROW], rule.stop),
                                   used_slots(blocks), b)
@@ -85,15 +87,16 @@ def with_weights(given, one, step):
 @njit(**IN_PLACE)
 def unscaled(given, rule, blocks, one):
     """The step that row n makes, before it is scaled, where `noise_overlaps` are known. Eqs. [dmft-Q], [dmft-R]."""
-    now, x, r, step = one.now, one.work[X], one.work[NEXT_R], step_coefficients(given, rule, blocks, one)
-    x_now, q_u = next_row(step, now.M_C_now, (one.work[B_PAST], now.b_now),
-                          Correlations(one.matrices[OF_Q], one.vectors[Q_ROW], now.Q_now),
-                          Responses(one.matrices[OF_R], one.vectors[R_ROW], rule.stop), used_slots(blocks), x, r)
+    now, b, x, r, used = one.now, one.work[B_PAST], one.work[X], one.work[NEXT_R], used_slots(blocks)
+    step = step_coefficients(given, rule, blocks, one)
+    x_now = against_past(step, b, now.b_now, Correlations(one.matrices[OF_Q], one.vectors[Q_ROW], now.Q_now), used, x)
+    next_response(step, Responses(one.matrices[OF_R], one.vectors[R_ROW], rule.stop), used, r)
+    q_u = next_norm(step, now.M_C_now, b, now.b_now, x, x_now, used)
     now.with_previous = with_weights(given, one, step)
     if given.drift != 0.0:
         x_now += given.drift * now.Qw_now
         q_u += given.drift * (2 * now.with_previous - given.drift * now.Qww)
-        for j in range(len(x)):
+        for j in each(len(x)):
             x[j] += given.drift * one.vectors[QW_ROW, j]
             r[j] += given.drift * one.vectors[RW_ROW, j]
     now.keep, now.x_now, now.q_u = step.keep, x_now, q_u + given.heat
@@ -111,7 +114,7 @@ def factor_past(blocks, one):
 def factor_ridge(blocks, one):
     """Bring that of Q + eps D up to date, with eps as it is. Returns the number of pivots that are not positive. Eq. [ibp]."""
     now, order, diagonal = one.now, blocks.slots[IN_ORDER, : blocks.counts.blocks], one.work[ROOM]
-    for j in range(len(diagonal)):
+    for j in each(len(diagonal)):
         diagonal[j] = now.ridge_eps * blocks.slots[SIZE, j]
     return factor_rows(one.matrices[OF_Q], diagonal, order, one.ridge, min(now.ridge_from, len(order)))
 
@@ -121,7 +124,7 @@ def given_past(by, blocks, one):
     """Weights and standard deviation of chi_n given the past. Eq. [dmft-chi]."""
     now, order, weights = one.now, blocks.slots[IN_ORDER, : blocks.counts.blocks], one.drive[CHI_WEIGHTS]
     factor_past(blocks, one)
-    for j in range(len(weights)):
+    for j in each(len(weights)):
         weights[j] = 0.0
     left = conditional(one.matrices[FACTOR], order, one.work[ROW_M_C], now.M_C_now * (1 + by.jitter), one.work[ROOM : ROOM + 1],
                        weights)
@@ -163,7 +166,7 @@ def scaled(given, one):
     [dmft-Q], [dmft-R], [dmft-m], [dmft-nu]."""
     now, x, r = one.now, one.work[X], one.work[NEXT_R]
     a = now.a
-    for j in range(len(x)):
+    for j in each(len(x)):
         x[j] = a * x[j]
         r[j] = a * r[j]
     now.next_with_last, now.next_Q, now.next_m = a * now.x_now, a * a * now.q_u, a * now.m_u
@@ -189,7 +192,7 @@ def nesterov_point(given, blocks, one):
     now.next_with_last, now.next_R = (1 + beta) * with_last - beta * now.Qw_now, (1 + beta) * R_last
     now.next_Q = (1 + beta) * (1 + beta) * norm + beta * beta * now.Qww - 2 * beta * (1 + beta) * cross
     now.next_m = (1 + beta) * m - beta * now.m_w
-    for j in range(len(x)):
+    for j in each(len(x)):
         Q_w, R_w = x[j], r[j]
         x[j], r[j] = (1 + beta) * Q_w - beta * Qw_row[j], (1 + beta) * R_w - beta * Rw_row[j]
         Qw_row[j], Rw_row[j] = Q_w, R_w
@@ -202,9 +205,16 @@ def nesterov_point(given, blocks, one):
 @njit(**IN_PLACE)
 def enter(A, row, slot, now):
     """Row and column of a step in a symmetric matrix."""
-    for j in range(len(row)):
+    for j in each(len(row)):
         A[slot, j] = A[j, slot] = row[j]
     A[slot, slot] = now
+
+
+@njit(**IN_PLACE)
+def next_numbers(one):
+    """The numbers of step n+1."""
+    now = one.now
+    now.Q_now, now.m, now.b, now.n = now.next_Q, now.next_m, now.next_b, now.n + 1
 
 
 @njit(**IN_PLACE)
@@ -225,27 +235,43 @@ def advance(given, by, blocks, one):
     if given.sampled:
         enter(one.matrices[OF_M_C], one.work[ROW_M_C], slot, now.M_C_now)
     one.vectors[JITTER, slot], one.vectors[M_PAST, slot] = by.jitter * now.M_C_now, now.m
-    for j in range(len(x)):
+    for j in each(len(x)):
         one.matrices[OF_R, slot, j] = one.vectors[R_ROW, j]
         one.vectors[Q_ROW, j], one.vectors[R_ROW, j] = x[j], r[j]
     one.vectors[Q_ROW, slot], one.vectors[R_ROW, slot] = now.next_with_last, now.next_R
-    now.Q_now, now.m, now.b, now.n = now.next_Q, now.next_m, now.next_b, now.n + 1
+    next_numbers(one)
     for k in range(blocks.counts.joined if given.sampled else 0):
         now.factor_from = join_rows(one.matrices[FACTOR], now.factor_from, levels[JOINS, k])
         now.ridge_from = join_rows(one.ridge, now.ridge_from, levels[JOINS, k])
 
 
+@njit(**IN_PLACE)
+def row_steps(known, drawn, given, by, rule, blocks, one):
+    """`step_from_row`. known: whether the overlaps with the noise are; drawn: whether samples need the noise."""
+    if not known:
+        noise_overlaps(given, rule, blocks, one)
+    step_from_row(given, rule, blocks, one)
+    if drawn:
+        given_past(by, blocks, one)
+
+
+@njit(**IN_PLACE)
+def into_past(drawn, given, by, blocks, one):
+    """`advance`. drawn: whether samples need the noise; what step n adds to the factors is then known before it is asked for, while
+    a card is at work."""
+    advance(given, by, blocks, one)
+    if drawn:
+        factor_past(blocks, one)
+        if one.now.ridge_eps > 0.0 and factor_ridge(blocks, one) == 0:
+            one.now.ridge_from = blocks.counts.blocks
+
+
 # Of the solutions at some places, one after the other; each has numbers of its own alone, so that company changes no bit.
 @njit(**FREE, error_model="numpy")
 def steps_from_rows(places, known, drawn, given, by, rule, tables, solutions):
-    """`step_from_row`. known: whether the overlaps with the noise are; drawn: whether samples need the noise."""
+    """`row_steps`."""
     for at in places:
-        blocks, one = blocks_of(tables, at), solution_of(solutions, at)
-        if not known:
-            noise_overlaps(given[0], rule, blocks, one)
-        step_from_row(given[0], rule, blocks, one)
-        if drawn:
-            given_past(by[0], blocks, one)
+        row_steps(known, drawn, given[0], by[0], rule, blocks_of(tables, at), solution_of(solutions, at))
 
 
 @njit(**FREE, error_model="numpy")
@@ -257,12 +283,13 @@ def scale_steps(places, given, solutions):
 
 @njit(**FREE, error_model="numpy")
 def advance_all(places, drawn, given, by, tables, solutions):
-    """`advance`. drawn: whether samples need the noise; what step n adds to the factors is then known before it is asked for, while
-    a card is at work."""
+    """`into_past`."""
     for at in places:
-        blocks, one = blocks_of(tables, at), solution_of(solutions, at)
-        advance(given[0], by[0], blocks, one)
-        if drawn:
-            factor_past(blocks, one)
-            if one.now.ridge_eps > 0.0 and not factor_ridge(blocks, one):
-                one.now.ridge_from = blocks.counts.blocks
+        into_past(drawn, given[0], by[0], blocks_of(tables, at), solution_of(solutions, at))
+
+
+@njit(**FREE)
+def all_next_numbers(places, solutions):
+    """`next_numbers`, of solutions that a card has advanced."""
+    for at in places:
+        next_numbers(solution_of(solutions, at))

@@ -35,7 +35,7 @@ from dmft.equations.state import (
     room,
     stacked,
 )
-from dmft.equations.stepping import Recursion
+from dmft.equations.stepping import Recursion, Settings
 from dmft.equations.steps import advance_all, scale_steps, steps_from_rows
 from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.model.experiment import Experiment
@@ -190,10 +190,13 @@ class WeightDynamics(Recursion):
     def _look_up(self) -> None:
         """Bring `given` up to date."""
         if self._given_for != (n := self.n):
-            e, step, (_, *rates, constraint) = self.experiment, min(n, self.experiment.steps - 1), self.settings
-            self._given[0] = (*self._constant, *rates, e.update.lookahead(n + 1), e.t_n[n], e.temperature[step],
-                              constraint.norm or 1.0, constraint.fixes_norm)
-            self._given_for = n
+            self._given[0], self._given_for = self.given_at(self.settings), n
+
+    def given_at(self, settings: Settings) -> tuple:
+        """A GIVEN, by the settings of a row."""
+        e, (n, *rates, constraint) = self.experiment, settings
+        return (*self._constant, *rates, e.update.lookahead(n + 1), e.t_n[n], e.temperature[min(n, e.steps - 1)],
+                constraint.norm or 1.0, constraint.fixes_norm)
 
     # --- several solutions ------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from dmft.model.runfile import Run
 from dmft.model.two_times import SNAPSHOTS_HELD, snapshot_bytes
 from dmft.result.statistics import BIAS, COLUMN, HISTORY_ERROR, Solution, finite_sample_bias, history_error
 from dmft.running.resources import blocks_per_level, check_memory, march_bytes
+from dmft.samples.card_steps import LAUNCHED_AHEAD
 from dmft.samples.gpu import Card
 from dmft.samples.sampling import PARTS, Sampling
 from dmft.solvers.blocks import Blocks, Solver, Summing, blocks_for, step_together
@@ -247,7 +248,8 @@ class Replica:
     share."""
 
     def __init__(self, setup: Setup, index: int, comm: Summing, card: Card | None = None):
-        self.setup, self.index, self.comm, self.card = setup, index, comm, card
+        self.setup, self.index, self.comm = setup, index, comm
+        self.card = card or (Card(setup.gpu, LAUNCHED_AHEAD) if setup.gpu else None)
         self.solvers: dict[str, ReplicaSolver] = {name: self._solver(name) for name in setup.solutions(index)}
 
     def _solver(self, solution: str) -> ReplicaSolver:
@@ -260,7 +262,7 @@ class Replica:
             return CommitteeMarch(s.experiment, sampling, s.blocks(solution), s.wanted, self.comm, s.stored_type, gpu=s.gpu)
         if theory.method == "march":
             wanted = s.wanted if solution == WHOLE else s.wanted.without_snapshots()
-            return March(s.experiment, sampling, s.blocks(solution), wanted, self.comm, s.stored_type, self.card or s.gpu)
+            return March(s.experiment, sampling, s.blocks(solution), wanted, self.comm, s.stored_type, self.card)
         options = Options(theory.mixing, theory.tolerance, theory.max_sweeps, theory.noise == "fresh")
         return Iteration(s.experiment, sampling, options, s.wanted, self.comm, s.start)
 

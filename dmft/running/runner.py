@@ -42,6 +42,7 @@ from dmft.running.guesses import guess_from, guess_of
 from dmft.running.kept import kept_state
 from dmft.running.replica import Replica, Setup, step_abreast, wanted_parts
 from dmft.running.resources import MEMORY_SHARE
+from dmft.samples.card_steps import LAUNCHED_AHEAD
 from dmft.samples.gpu import Card
 from dmft.solvers.iterate import Guess
 
@@ -258,7 +259,7 @@ class TheoryJob:
         self._card = None
         if self.setup.gpu is None or self._asked - self.finished <= self.comm.size:
             return 1
-        self._card = Card(self.setup.gpu)
+        self._card = Card(self.setup.gpu, LAUNCHED_AHEAD)
         room = min(self.comm.gather(_room(self.setup, self.comm)))
         fit = int(MEMORY_SHARE * room / self.setup.check_memory(Comm(), room))
         return max(1, min(fit, 2) if self.run.has_network else fit)

@@ -1,20 +1,23 @@
 """Samples on a GPU, of one solution among those that go by the same launches (launches.py).
 
-The card holds everything that has one line per sample; the host keeps the kernels' small linear algebra (equations/weights.py),
-which is a few hundred numbers wide and would not keep a card busy. Random numbers are those of the CPU, so results differ by
+The card holds everything that has one line per sample, and does the equations of the weights where it can (card_steps.py); the host
+does these elsewhere (equations/weights.py). Random numbers are those of the CPU, so results differ by
 rounding alone. Arrays over slots have the sample as their last index here, and as their first in a checkpoint, as on the CPU.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
+from functools import partial
 
 import numpy as np
 
 from dmft.core.device import Gpu
 from dmft.equations.history import History
+from dmft.equations.rows import InUse
 from dmft.equations.weights import WeightDynamics
 from dmft.model.experiment import Experiment
+from dmft.samples.card_steps import CardSteps
 from dmft.samples.launches import TILING, Company, Tiling
 from dmft.samples.nesterov import AtWeights
 from dmft.samples.sampling import Draws, Sampling
@@ -26,19 +29,21 @@ BLOCKS = 32  # most blocks of samples; their sums are added on the host, over al
 
 class Card:
     """A card, and the solutions on it that go by the same launches: those of equal shape, dealt out to two companies, so that the
-    card works on one while the host is at the other."""
+    card works on one while the host is at the other. ahead: steps that it may take between two visits of the host, where it does
+    the equations as well, which must not be more than LAUNCHED_AHEAD."""
 
-    def __init__(self, gpu: Gpu):
-        self.gpu = gpu
+    def __init__(self, gpu: Gpu, ahead: int = 1):
+        self.gpu, self.ahead = gpu, ahead
         self._companies: dict[Hashable, list[Company]] = {}
 
     def company(self, experiment: Experiment, history: History, draws: Draws, block: int, sampling: Sampling, dtype,
-              tiling: Tiling) -> Company:
+              tiling: Tiling, use: InUse | None) -> Company:
         """Where a solution of this shape belongs."""
-        shape = (history.slots, history.packed, len(draws.h), int(draws.carrier.sum()), block, sampling.parts, np.dtype(dtype))
+        shape = (history.slots, history.packed, len(draws.h), int(draws.carrier.sum()), block, sampling.parts, np.dtype(dtype), use)
         companies = self._companies.setdefault(shape, [])
-        if len(companies) < 2:
-            companies.append(Company(self.gpu, experiment, history, draws, block, sampling, dtype, tiling))
+        if len(companies) < (1 if use else 2):  # the host is hardly waited for where the card has the equations
+            companies.append(Company(self.gpu, experiment, history, draws, block, sampling, dtype, tiling,
+                                     partial(CardSteps, use=use, ahead=self.ahead) if use else None))
         return min(companies, key=lambda each: each.solutions)
 
 
@@ -70,9 +75,9 @@ class GpuSamples:
     """A range of samples of one replica at step n, on a card. dtype: as of Samples."""
 
     def __init__(self, card: Card, weights: WeightDynamics, draws: Draws, weight: np.ndarray, block: int,
-                 sampling: Sampling, dtype=np.float64, tiling: Tiling = TILING):
+                 sampling: Sampling, dtype=np.float64, tiling: Tiling = TILING, use: InUse | None = None):
         self.gpu, self.weights, self.history, self.count = card.gpu, weights, weights.history, len(draws.h)
-        self.company = card.company(weights.experiment, self.history, draws, block, sampling, dtype, tiling)
+        self.company = card.company(weights.experiment, self.history, draws, block, sampling, dtype, tiling, use)
         self.at = self.company.enter(draws, weight, sampling, weights)
         self.carriers, self.keys = self.company.carriers, sampling.keys
 

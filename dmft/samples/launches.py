@@ -1,9 +1,9 @@
 """What a step of the march launches on a GPU, for all solutions of equal shape at once: replicas, say, or their companions.
 
-The sources are in dmft/samples/cuda/march.cu. A step transfers data twice: the sums of row n go to the host, what drives the
-samples comes back. Neither holds up the host: it turns to other solutions while the card works on these (solvers/blocks.py). Every
-solution has numbers of its own, so that it comes out the same in whatever company. All arrays have the solution as their first
-index, and the sample as their last.
+The sources are in dmft/samples/cuda/march.cu. Where the host does the equations of a step (else: card_steps.py), it transfers data
+twice: the sums of row n go to the host, what drives the samples comes back. Neither holds up the host: it turns to other solutions
+while the card works on these (solvers/blocks.py). Every solution has numbers of its own, so that it comes out the same in whatever
+company. All arrays have the solution as their first index, and the sample as their last.
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
-from dmft.core.compiled import UNCOUNTED
 from dmft.core.cuda_numbers import defines, enum
 from dmft.core.device import CUDA, WARP, Gpu, Kernel, source
 from dmft.core.errors import RunError
 from dmft.equations import random_start, rows
-from dmft.equations.blocks import BEFORE, IN_ORDER, NONE, OLDER, SIZE, blocks_of
+from dmft.equations.blocks import NONE, BlockTable
 from dmft.equations.history import History
 from dmft.equations.random_start import OVERLAP_SCALARS
 from dmft.equations.rows import GROUPS, SCALARS, WRONG, V
@@ -30,7 +28,7 @@ from dmft.equations.weights import WeightDynamics, join
 from dmft.model.channels import SMOOTH
 from dmft.model.cuda_loss import averages_source, loss_source
 from dmft.model.experiment import Experiment
-from dmft.model.minibatches import cuda_source
+from dmft.model.minibatches import Chain, cuda_source
 from dmft.model.sample_averages import averages
 from dmft.samples.formulas import cuda_formulas
 from dmft.samples.lost import GONE
@@ -38,6 +36,7 @@ from dmft.samples.nesterov import AtWeights
 from dmft.samples.sampling import Draws, Sampling, lines_of
 from dmft.samples.state import Past, SampleState
 from dmft.samples.tangents import Bounds
+from dmft.samples.written_steps import write_plan, write_rates
 
 CUDA_KERNELS = ("fields", "bounds", "overlap_terms", "row_sums", "add_parts", "move", "next_tangents", "merge_columns",
                 "merge_rows")
@@ -61,6 +60,7 @@ class Tiling(NamedTuple):
     ahead: int = 2  # slots of the past, of four samples, that a thread loads before it uses them
     rows_ahead: int = 8  # rows of tangents, of four samples, that a thread loads before it uses them
     warps: int = 4  # warps of a block of threads, 8 at most
+    equations: int = 512  # threads of a block that does the equations of a solution
     spread: int = 10_000  # warps that sum up the rows side by side, about: enough that those which finish last cost little
 
 
@@ -80,51 +80,21 @@ def whole_lines(count: int) -> int:
     return -(-count // WARP) * WARP
 
 
-@njit(**UNCOUNTED)
-def _write_plan(at, stop, tables, line):
-    """Write down what the last step did to the history of a solution, as the sources read it: struct Step, order of the slots
-    before it, merges, and now the slots that hold something, in order of time, and then the empty ones."""
-    blocks = blocks_of(tables, at)
-    counts, slots = blocks.counts, blocks.slots.shape[1]
-    line[0], line[1], line[2], line[3] = counts.before, stop[counts.slot], counts.moved, counts.slot
-    for i in range(counts.before):
-        line[8 + i] = blocks.slots[BEFORE, i]
-    for k in range(counts.moved):
-        for which in range(3):
-            line[8 + slots + 3 * k + which] = blocks.levels[OLDER + which, k]
-    held = line[len(line) - slots :]
-    for i in range(counts.blocks):
-        held[i] = blocks.slots[IN_ORDER, i]
-    empty = counts.blocks
-    for slot in range(slots):
-        if blocks.slots[SIZE, slot] == 0:
-            held[empty] = -1 - slot
-            empty += 1
-
-
-@njit(**UNCOUNTED)
-def _write_rates(common, solutions, numbers):
-    """Struct Rates of every solution. common: eta, thermal, fraction, p_on, p_off."""
-    for at in range(len(numbers)):
-        now, line = solutions.now[at], numbers[at]
-        line[0], line[1], line[2], line[3] = common[0], now.a, now.keep, now.chi_sd
-        for k in range(1, 5):
-            line[3 + k] = common[k]
-
-
 class Company:
     """Solutions of equal shape on a card. All are entered before any is stepped; a step of some of them is one launch, of which
-    `terms` gives the sums. draws, sampling: of the first of them; block: samples of a block."""
+    `terms` gives the sums. draws, sampling: of the first of them; block: samples of a block; make_steps: makes
+    `steps`, a CardSteps, where the card does the equations as well."""
 
     def __init__(self, gpu: Gpu, experiment: Experiment, history: History, draws: Draws, block: int, sampling: Sampling, dtype,
-                 tiling: Tiling) -> None:
+                 tiling: Tiling, make_steps: Callable[[Company], Any] | None = None) -> None:
         count, slots = len(draws.h), history.slots
         most = gpu.shared_bytes // HELD_BYTES - max(tiling.rows_ahead, tiling.ahead * MOVERS)
         if slots > most:
             raise RunError(f'[theory] device = "gpu": a history of {slots} steps one by one is too long for this card, which takes '
                            f'{most}; take history = "dyadic", or device = "cpu"')
         self.gpu, self.experiment, self.block, self.dtype = gpu, experiment, block, dtype
-        self.tiling, self.averages = tiling, averages(experiment.observables)
+        self.tiling, self.averages, self._make_steps = tiling, averages(experiment.observables), make_steps
+        self.steps: Any = None
         self.stein, self.identity = sampling.stein and experiment.stein and experiment.data.control == SMOOTH, sampling.identity
         assert block % FOUR == 0  # fours of samples lie in one block
         assert tiling.own <= 8 and tiling.warps <= 8  # a block of threads has 1024 at most
@@ -209,7 +179,7 @@ class Company:
         for each in self.members:  # so that a step writes what the card gets
             each.place(each.solutions._replace(drive=drive.reshape(-1, 2, slots)), each.at)
         self.plan = gpu.mirror(8 + 2 * slots + 3 * self.levels, np.int64)  # struct Step, order, merges, held slots
-        self.held = self.plan.device[-slots:]
+        self.use_plan(self.plan.device)
         self.overlaps: tuple | None = None  # arrays of `overlap_sums`, made when first asked for
         self.at_weights: list[AtWeights] = []
         if self.experiment.update.looks_ahead:
@@ -217,28 +187,55 @@ class Company:
             self.h_at_weights = h
             self.at_weights = [AtWeights(h[k], Y[k], row[k].T) for k in range(self.solutions)]
             self.sums_at_weights = Sums(gpu, self.solutions, SCALARS, self.blocks, self.parts)
+        self.steps = self._make_steps(self) if self._make_steps else None
+
+    def use_plan(self, plan: Any) -> None:
+        """Where the card finds what a step does to the history."""
+        self.device_plan, self.held = plan, plan[-self.slots :]
+
+    def move_and_sum(self, merging: bool, plan: Any) -> None:
+        """What a step launches for the samples, where the card knows what drives them."""
+        self.use_plan(plan)
+        self._move(merging)
+        self._sum()
 
     def terms(self, places: list[int], teacher: bool) -> list[np.ndarray]:
         """The sums over blocks of the present rows of some solutions, (places, blocks, columns): those of `Samples.row_sums`,
         `averaged_sums` where there are observables, and `overlap_sums` (teacher). They are overwritten by the next sums."""
-        if new := [at for at in places if at not in self._summed]:
-            first = self.members[new[0]]
-            self.queue.wait()  # the card may not yet have taken what was written for others, which caught up with these
-            _write_plan(first.at, first.history.stop, first.history.tables, self.plan.host)
-            now = first.numbers
-            self.launch([], new, first.n, now["m"], now["b"], now["m_w" if first.looks_ahead else "m"])
+        self.sum_rows(places)
+        if self.steps:
+            self.queue.run("sums", self.row.sums.fetch)
         self.queue.wait()
         self._summed.difference_update(places)
         found = [self.row, *([self.averaged] if self.averages else []), *([self._overlap_sums()] if teacher else [])]
         return [each.sums.host if len(places) == self.solutions else each.sums.host[places] for each in found]
 
+    def sum_rows(self, places: list[int]) -> None:
+        """Launch the sums of the present rows of some solutions, where that has not been done."""
+        if new := [at for at in places if at not in self._summed]:
+            first = self.members[new[0]]
+            self.queue.wait()  # the card may not yet have taken what was written for others, which caught up with these
+            write_plan(first.at, first.history.stop, first.history.tables, self.plan.host)
+            now = first.numbers
+            self.launch([], new, first.n, now["m"], now["b"], now["m_w" if first.looks_ahead else "m"])
+
+    def have_summed(self, places: list[int]) -> None:
+        """The sums of the present rows of these have been launched."""
+        self._summed.update(places)
+
+    def write_move(self, n: int, at: int, tables: BlockTable, plan: np.ndarray) -> Chain:
+        """Write down what step n does to the history, and its mini-batches; the history has made room for it."""
+        chain = self.experiment.batches.chain(n)
+        plan[4:8] = n, chain.kind, chain.period, chain.begin
+        write_plan(at, self.members[0].history.stop, tables, plan)
+        return chain
+
     def move(self, places: list[int], n: int) -> None:
         """Write down what takes some solutions, all at step n, to step n+1; `launch` does it. Their histories have made room for
         step n, and their drives lie where the card gets them."""
-        e, first, chain = self.experiment, self.members[places[0]], self.experiment.batches.chain(n)
-        self.plan.host[4:8] = n, chain.kind, chain.period, chain.begin
-        _write_plan(first.at, first.history.stop, first.history.tables, self.plan.host)
-        _write_rates((e.eta_n[n], sqrt(e.heat(n)), chain.fraction, chain.p_on, chain.p_off), first.solutions, self.numbers)
+        e, first = self.experiment, self.members[places[0]]
+        chain = self.write_move(n, first.at, first.history.tables, self.plan.host)
+        write_rates((e.eta_n[n], sqrt(e.heat(n)), chain.fraction, chain.p_on, chain.p_off), first.solutions, self.numbers)
         for at in places if self.at_weights else ():
             self._ahead.append(partial(self.at_weights[at].look_ahead, self.state.h[at], self.state.Y[at],
                                        self.rows[(n + 1) % 2][at].T, first.history.plan.merges, e.update.lookahead(n + 1),
@@ -255,9 +252,10 @@ class Company:
         on[0, moving], on[1, summed] = 1, 1
         self.n, moves = n, len(moving) > 0
         merging = moves and bool(self.plan.host[2])
+        self.use_plan(self.plan.device)
         self.queue.run(("step", int(e.loss_n[n]), n % 2, moves, merging), partial(self._step, moves, merging),
                        record=not self.at_weights)
-        self._summed.update(summed)
+        self.have_summed(summed)
         self._ahead = []
 
     def forget(self, at: int) -> None:
@@ -328,7 +326,8 @@ class Company:
     def _add_parts(self, into: Sums) -> None:
         self._launch(self.kernel["add_parts"], (self.blocks,), min(-(-into.columns // WARP) * WARP, 512), (
             self.parts, into.columns, into.partial, into.sums.device))
-        into.sums.fetch()
+        if not self.steps:
+            into.sums.fetch()
 
     def _sum_past(self, scalars: int, pull: Any, bound: Any, ends: Any, into: Sums) -> None:
         """The sums of the last two terms, and over the past with the weights pull and bound."""
@@ -361,7 +360,7 @@ class Company:
     def _move(self, merging: bool) -> None:
         """From step n - 1 to n."""
         state, past, row, coming = self.state, self.past, self.rows[(self.n - 1) % 2], self.rows[self.n % 2]
-        slots, tiling, step, rates = self.slots, self.tiling, self.plan.device, self.rates.device
+        slots, tiling, step, rates = self.slots, self.tiling, self.device_plan, self.rates.device
         threads = WARP * tiling.warps
         across = -(-self.carriers // (FOUR * threads))
         sizes = self.carriers, self.width, self.span, slots, self.packed

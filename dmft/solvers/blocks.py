@@ -132,6 +132,12 @@ class Solver(Protocol):
     def take_of(self, solvers: Sequence[Any], totals: list[np.ndarray]) -> None:
         """Finish the step of these solvers with the sums of these arrays, each (solvers, L)."""
 
+    def launch_steps(self, solvers: Sequence[Any]) -> bool:
+        """Begin some steps of these solvers that take nobody's sums, where a card does all of it; returns whether that is so."""
+
+    def take_steps(self, solvers: Sequence[Any]) -> None:
+        """Finish these steps."""
+
 
 class Alone:
     """A solution that shares nothing with others. `terms` gives its arrays (blocks here, L), `take` gets their sums."""
@@ -148,6 +154,12 @@ class Alone:
         """Go on from the sums over all blocks."""
         raise NotImplementedError
 
+    def launch_steps(self, solvers: Sequence[Any]) -> bool:
+        return False
+
+    def take_steps(self, solvers: Sequence[Any]) -> None:
+        raise NotImplementedError
+
     def terms_of(self, solvers: Sequence[Any]) -> list[np.ndarray]:
         return [lines[None] for lines in self.terms()]
 
@@ -157,17 +169,22 @@ class Alone:
 
 def step_together(solvers: Sequence[Solver], comm: Summing) -> None:
     """One step of each solver, with a single reduction over the ranks for all of them. Where there is one rank, and nothing to be
-    shared, companies go in turn: a card then works on the others while the host is at one."""
+    shared, companies go in turn: a card then works on the others while the host is at one. A card that does all of a step may take
+    several."""
     companies: dict[Hashable, list[Solver]] = {}
     for solver in solvers:
         companies.setdefault(solver.company, []).append(solver)
-    for together in [[each] for each in companies.values()] if comm.size == 1 else [list(companies.values())]:
+    launched = [several for several in companies.values() if comm.size == 1 and several[0].launch_steps(several)]
+    rest = [several for several in companies.values() if several not in launched]
+    for together in [[each] for each in rest] if comm.size == 1 else [rest]:
         terms = [several[0].terms_of(several) for several in together]
         totals = iter(comm.sums_exact([lines for own in terms for lines in own]))
         counts = [len(own) for own in terms]
         terms.clear()  # what is summed is gone before anybody goes on
         for several, count in zip(together, counts, strict=True):
             several[0].take_of(several, list(islice(totals, count)))
+    for several in launched:
+        several[0].take_steps(several)
 
 
 def normalised(weight: np.ndarray, blocks: Blocks, comm: Summing, stratum: np.ndarray | None = None,

@@ -16,11 +16,14 @@ from dmft.core.device import Gpu
 from dmft.core.tree import nest
 from dmft.equations.blocks import push_steps
 from dmft.equations.kernels import Kept, Wanted, enter_row, history_for
+from dmft.equations.on_card import ESCAPED, EXPLODED, can_be_translated
 from dmft.equations.random_start import OverlapKernels
-from dmft.equations.rows import CARRIED, CURVE_NAMES, curve_table, escaped, exploded
+from dmft.equations.rows import CARRIED, CURVE_NAMES, curve_table, enter_all_curves, escaped, exploded
+from dmft.equations.steps import all_next_numbers
 from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.equations.weights import WeightDynamics
 from dmft.model.experiment import Experiment
+from dmft.samples.card_steps import CardSteps
 from dmft.samples.clones import Clones
 from dmft.samples.gpu import BLOCKS, Card, GpuSamples
 from dmft.samples.launches import TILING, Tiling
@@ -77,13 +80,29 @@ class March(Causal):
         weight = normalised(draws.weight, blocks, comm, draws.stratum, experiment.data.strata)
         rest = draws, weight, blocks.size, sampling, dtype
         self.samples: Samples | GpuSamples = Samples(experiment, self.history, *rest) if gpu is None else GpuSamples(
-            gpu if isinstance(gpu, Card) else Card(gpu), self.weights, *rest, tiling)
+            gpu if isinstance(gpu, Card) else Card(gpu), self.weights, *rest, tiling,
+            self.use if self.equations_on_card(tiling) else None)
         self.overlaps = OverlapKernels(experiment.steps, self.history.slots) if experiment.start.random else None
         self.clones: Clones | None = None
         if experiment.clones and isinstance(self.samples, Samples):  # a card has none (model/support.py)
             self.clones = Clones(experiment, self.history, self.samples, sampling)
         self.snapshots = SampleSnapshots(wanted.snapshots, wanted.visited, blocks.lines.stop - blocks.lines.start,
                                          bool(experiment.heat_n.any()))
+
+    def equations_on_card(self, tiling: Tiling) -> bool:
+        """Whether a card that has the samples can do the equations of a step as well."""
+        e, wanted, history = self.experiment, self.wanted, self.history
+        elsewhere = e.update.looks_ahead or e.start.random or e.observables or e.clones or wanted.temperatures
+        return (not elsewhere and not len(wanted.snapshots)
+                and (history.full or history.slots <= tiling.equations) and can_be_translated(e.constraint))
+
+    @property
+    def _steps(self) -> CardSteps | None:
+        """Where the card does them."""
+        if not isinstance(self.samples, GpuSamples):
+            return None
+        self.samples.company.begin()
+        return self.samples.company.steps
 
     @property
     def company(self) -> Hashable:
@@ -105,6 +124,9 @@ class March(Causal):
 
     def take_of(self, solvers: Sequence[March], totals: list[np.ndarray]) -> None:
         """Estimate row n of each from the sums over all blocks, record it, and go to n+1 (the last row is only recorded)."""
+        if steps := self._steps:
+            steps.launch([march.weights.at for march in solvers], self.n, totals[0])
+            return self.take_steps(solvers)
         sound = [k for k, march in enumerate(solvers) if not march._explodes(k, totals)]
         if len(sound) < len(solvers):
             solvers, totals = [solvers[k] for k in sound], [total[sound] for total in totals]
@@ -133,6 +155,44 @@ class March(Causal):
         if moving:
             weights.advance_rows(np.array([march.weights.at for march in moving]), True)
             self._look_ahead(n, moving)
+
+    # --- whole steps on a card ---------------------------------------------------------------------------------
+
+    def launch_steps(self, solvers: Sequence[March]) -> bool:
+        if steps := self._steps:
+            steps.launch([march.weights.at for march in solvers], self.n)
+        return steps is not None
+
+    def take_steps(self, solvers: Sequence[March]) -> None:
+        assert (steps := self._steps) is not None
+        going = list(solvers)
+        for n in steps.launched:
+            going = self._take_rows(n, going, steps)
+
+    def _take_rows(self, n: int, solvers: list[March], steps: CardSteps) -> list[March]:
+        """Enter row n of these solutions, as the card found it; returns those that go on from there."""
+        weights, hidden = self.weights, self.experiment.hidden
+        places = np.array([march.weights.at for march in solvers], np.int64)
+        found, kept, column = steps.found(n), n - hidden in self._kept_rows, n - hidden
+        for march, outcome in zip(solvers, found[places, 0].tolist(), strict=True):
+            march.diverged = outcome in (EXPLODED, ESCAPED)
+        if EXPLODED in found[places, 0]:
+            solvers = [march for march in solvers if found[march.weights.at, 0] != EXPLODED]
+            places = np.array([march.weights.at for march in solvers], np.int64)
+        sums = steps.taken(found, places, kept)
+        enter_all_curves(places, sums, self.use, np.nan, steps.given(n), weights.solutions)
+        for march in solvers if kept else ():
+            enter_row(march.kernels, march.columns, march.kept, march.weights, march.weights.row)
+        for march in solvers if column >= 0 else ():
+            march.table[: len(CURVE_NAMES), column] = weights.solutions.curves[march.weights.at]
+        if any(march.diverged for march in solvers):
+            solvers = [march for march in solvers if not march.diverged]
+            places = np.array([march.weights.at for march in solvers], np.int64)
+        if n == self.experiment.steps:
+            return []
+        push_steps(n, places, self.history.rule, self.history.tables)
+        all_next_numbers(places, weights.solutions)
+        return solvers
 
     def _of_pairs(self, totals: list[np.ndarray]) -> np.ndarray:
         """Of the sums over all blocks, those of clones."""
@@ -182,6 +242,8 @@ class March(Causal):
         return {} if self.overlaps is None else self.overlaps.rows._asdict()
 
     def shared(self) -> dict[str, Any]:
+        if steps := self._steps:
+            steps.fetch()
         snapshots = {"snapshots": self.snapshots.shared()} if len(self.wanted.snapshots) else {}
         return super().shared() | snapshots | ({"clones": self.clones.shared()} if self.clones else {})
 
@@ -203,7 +265,11 @@ class March(Causal):
     def restore(self, shared: Mapping[str, Any], per_sample: Mapping[str, np.ndarray],
                 per_tangent: Mapping[str, np.ndarray]) -> None:
         """As of Causal, and the snapshots and clones."""
+        if steps := self._steps:
+            steps.fetch()
         super().restore(shared, per_sample, per_tangent)
+        if steps:
+            steps.changed()
         if self.clones:
             self.clones.restore(per_sample, nest(shared)["clones"])
         if len(self.wanted.snapshots):

@@ -295,6 +295,7 @@ def test_noise_of_single_steps_is_not_multiplied_by_long_blocks(monkeypatch):
 
     torn = np.empty(history.slots)
     monkeypatch.setattr(block_table, "_beside", neighbours)
+    monkeypatch.setattr(block_table, "beside", block_table.beside.py_func)
     block_table.kernel_weights.py_func(history.rule._replace(jumps=np.zeros(30_001, bool)), history.blocks, kernel, torn)
     assert np.abs(torn).max() > 30 * means
 

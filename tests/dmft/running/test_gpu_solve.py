@@ -22,6 +22,8 @@ pytestmark = pytest.mark.gpu
 @pytest.fixture(autouse=True)
 def on_this_card(card, monkeypatch):
     monkeypatch.setattr("dmft.running.runner.gpu", lambda section, rank, ranks: card)
+    for module in ("runner", "replica"):  # few steps a visit, so that a run of some dozen can be stopped on its way
+        monkeypatch.setattr(f"dmft.running.{module}.LAUNCHED_AHEAD", 4)
 
 
 class After:
@@ -97,7 +99,7 @@ dmft.register_loss("bent", v, dv, d2v, labels="field")
 def test_a_stopped_run_goes_on_to_the_last_bit(tmp_path):
     """Through the checkpoint file, in the middle of both replicas, which go abreast."""
     with pytest.raises(Stopped, match="--resume continues"):
-        dmft.solve(run_of(), tmp_path / "a.h5", quiet=True, stop=After(12))
+        dmft.solve(run_of(), tmp_path / "a.h5", quiet=True, stop=After(4))
     got, want = dmft.solve(run_of(), tmp_path / "a.h5", resume=True, quiet=True), dmft.solve(run_of(), quiet=True)
     np.testing.assert_array_equal(got.m, want.m)
     np.testing.assert_array_equal(got.loss, want.loss)
@@ -107,7 +109,7 @@ def test_replicas_that_begin_later_catch_up(tmp_path):
     """One replica was stopped on its way, two more are asked for: the same bits as all three abreast from the start, and the first
     of them as alone."""
     with pytest.raises(Stopped, match="--resume continues"):
-        dmft.solve(run_of(replicas=1), tmp_path / "a.h5", quiet=True, stop=After(9))
+        dmft.solve(run_of(replicas=1), tmp_path / "a.h5", quiet=True, stop=After(3))
     got = dmft.solve(run_of(replicas=3), tmp_path / "a.h5", resume=True, quiet=True)
     want = dmft.solve(run_of(replicas=3), quiet=True)
     np.testing.assert_array_equal(got.replicas["m"], want.replicas["m"])

@@ -50,7 +50,7 @@ t_max = {0.02 * steps}
 
 
 # Few warps, and few numbers loaded at a time, so that slots and parts come in turns in a small test too.
-SMALL = Tiling(own=1, ahead=2, rows_ahead=3, warps=1, spread=6)
+SMALL = Tiling(own=1, ahead=2, rows_ahead=3, warps=1, spread=6, equations=64)
 
 
 def march_of(p: Experiment, per_level: int | None, dtype, gpu=None, parts=PARTS, samples: int = 16, carriers: int = 16,
@@ -246,7 +246,7 @@ def test_a_broken_merge_is_seen(card):
         def kernels(self, text, names):
             broken = text.replace("moved + rows[(offset[newer] + j) * stride];",
                                   "rows[(offset[newer] + j) * stride];")
-            assert broken != text
+            assert broken != text or "merge_rows" not in names
             return super().kernels(broken, names)
 
     forgetful = object.__new__(Forgetful)

@@ -1,0 +1,183 @@
+"""The equations of a step in CUDA C++: rows.py, steps.py, ibp.py, noise.py and recursion.py, translated (core/block_cuda.py), with
+the products and solves of cuda/algebra.cuh; and what the host tells the card of a step, a page of a plan.
+
+The host knows beforehand which blocks there will be, and what the run prescribes; so it can write pages for many steps ahead."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from dmft.core import exact_sum
+from dmft.core.block_cuda import CELL_TYPES, BlockFunctions, Cells, Struct, structs_source
+from dmft.core.compiled import FREE, UNCOUNTED, record
+from dmft.core.cuda_numbers import defines, enum
+from dmft.core.device import CUDA, source
+from dmft.core.to_cuda import CudaFunctions, NoCuda
+from dmft.equations import blocks
+from dmft.equations.blocks import COUNTS, BlockTable, beside, blocks_of, kernel_weights
+from dmft.equations.history import History
+from dmft.equations.ibp import FieldOverlaps
+from dmft.equations.noise import backward, dot, forward, join_rows, largest, total
+from dmft.equations.recursion import (
+    Correlations,
+    Responses,
+    StepCoefficients,
+    add_rows,
+    add_short_rows,
+    merge_matrix,
+    merge_vector,
+    row_products,
+)
+from dmft.equations.rows import LOST, SCALARS, InUse, escaped, estimate
+from dmft.equations.state import ESTIMATING, GIVEN, ROW_K_R, ROW_M_C, STEP_RECORD, WORK_VECTORS
+from dmft.equations.steps import into_past, row_steps, scaled
+from dmft.model.constraints import Constraint, Sphere
+
+EQUATION_SOURCES = Path(__file__).parent / "cuda"
+EQUATION_KERNELS = ("exact_totals", "row_and_step", "enter_step")
+KEPT_VECTORS = 6  # of a record: row n of M_C and K_R, then `vectors`
+NOW_NUMBERS = len(STEP_RECORD.names or ())
+LEFT_OUT, SOUND, EXPLODED, ESCAPED = range(4)  # how a row came out on the card: not asked for, sound, or diverged
+ROW_OUTCOMES = {"LEFT_OUT": LEFT_OUT, "SOUND": SOUND, "EXPLODED": EXPLODED, "ESCAPED": ESCAPED}
+
+# What moves the samples in a step besides GIVEN: whether there is a step after this row, whether it is a hidden one, strength of
+# the thermal noise, the law of mini-batches, and the learning rate and the scale of the loss at the next row.
+STEP_ORDERS = record(moves=int, hidden=int, thermal=float, fraction=float, p_on=float, p_off=float, eta_next=float,
+                     scale_next=float)
+
+# Rows of what is told of the neighbours of each block, in order of time: as `beside` gives it, and which blocks it is a neighbour
+# of.
+OLDEST, NEWEST, STEPS, STEPS_NEWER, REACH_FROM, REACH_TO = range(6)
+NEIGHBOUR_ROWS = {"OLDEST": OLDEST, "NEWEST": NEWEST, "STEPS": STEPS, "STEPS_NEWER": STEPS_NEWER, "REACH_FROM": REACH_FROM,
+              "REACH_TO": REACH_TO}
+TO_OLDER, TO_NEWER = range(2)
+SHARE_ROWS = {"TO_OLDER": TO_OLDER, "TO_NEWER": TO_NEWER}
+
+_LINE, _TABLE = Cells("real"), Cells("real", 2)
+_COUNTS = Struct.of_record("Counts", COUNTS)
+_NOW, _GIVEN, _BY = (Struct.of_record(*each) for each in (("Now", STEP_RECORD), ("Given", GIVEN), ("By", ESTIMATING)))
+_USE = Struct.of("Use", stein="bool", identity="bool", share="real", trusted="real", faint="real", late="real")
+_BLOCKS = Struct.of("Blocks", slots=Cells("int", 2), levels=Cells("int", 2), counts=_COUNTS)
+_RULE = Struct.of("Rule", slopes="bool", stop=Cells("int"), beside=Cells("int", 2), shares=_TABLE, spread=_LINE)
+_SOLUTION = Struct.of("Solution", matrices=Cells("real", 3), ridge=_TABLE, vectors=_TABLE, work=_TABLE, drive=_TABLE, now=_NOW)
+_MADE = {StepCoefficients: Struct.of("StepCoefficients", eta="real", keep="real", memory=_LINE),
+         Correlations: Struct.of("Correlations", Q=_TABLE, Q_row=_LINE, Q_now="real"),
+         Responses: Struct.of("Responses", R=_TABLE, R_row=_LINE, stop=Cells("int")),
+         FieldOverlaps: Struct.of("FieldOverlaps", past=_LINE, now="real")}
+_STRUCTS = {each.name: each for each in (_COUNTS, _NOW, _GIVEN, _BY, _USE, _BLOCKS, _RULE, _SOLUTION,
+                                         Struct.of_record("Moving", STEP_ORDERS), *_MADE.values())}
+_BY_HAND = {dot: "real", total: "real", largest: "real", row_products: "void", add_rows: "void", add_short_rows: "void",
+            forward: "void", backward: "void", join_rows: "int", merge_vector: "void", merge_matrix: "void", kernel_weights: "void"}
+
+
+@lru_cache
+def translated() -> str:
+    """The equations."""
+    functions = BlockFunctions(_BY_HAND, _MADE)
+    common: dict[str, Any] = {"given": _GIVEN, "by": _BY, "blocks": _BLOCKS, "one": _SOLUTION}
+    functions.add(estimate, {**common, "sums": _LINE, "use": _USE, "rule": _RULE})
+    functions.add(row_steps, {**common, "known": "bool", "drawn": "bool", "rule": _RULE})
+    functions.add(scaled, {name: common[name] for name in ("given", "one")})
+    functions.add(into_past, {**common, "drawn": "bool"})
+    return functions.text
+
+
+def _scalars(constraint: Constraint) -> str:
+    """What scales a step, and whether it escapes; NoCuda where a constraint is no scalar code."""
+    functions = CudaFunctions("step_").add(escaped, {"norm": "real", "largest": "real"})
+    for name, shape in (("rescaled", constraint), ("on_sphere", Sphere())):
+        functions.add(type(shape).scale, given={"self": shape}, name=name)
+    return functions.text
+
+
+def can_be_translated(constraint: Constraint) -> bool:
+    """Whether the scale of this constraint, which may be a user's, has a counterpart in CUDA."""
+    try:
+        return bool(_scalars(constraint))
+    except NoCuda:
+        return False
+
+
+def equations_source(constraint: Constraint, use: InUse, slopes: bool, staged: bool, threads: int) -> str:
+    """The whole source. slopes: whether kernels vary within blocks; staged: whether vectors lie in shared memory; threads: of a
+    block."""
+    codes = {"SIZE": blocks.SIZE, "IN_ORDER": blocks.IN_ORDER, "NONE": blocks.NONE, "ROW_M_C": ROW_M_C, "ROW_K_R": ROW_K_R,
+             "WORK_VECTORS": WORK_VECTORS, "LOST": LOST, "SCALARS": SCALARS, "NOW_NUMBERS": NOW_NUMBERS,
+             "GIVEN_NUMBERS": len(GIVEN.names or ()), "MOVING_NUMBERS": len(STEP_ORDERS.names or ()),
+             "COUNT_NUMBERS": len(COUNTS.names or ()), **ROW_OUTCOMES, **NEIGHBOUR_ROWS, **SHARE_ROWS}
+    numbers: dict[str, Any] = {"STAGED": int(staged), "SLOPES": int(slopes), "EQUATION_THREADS": threads,
+                               "EXACT_BASE": repr(exact_sum.BASE)}
+    for name, value in use._asdict().items():
+        numbers[f"USE_{name.upper()}"] = int(value) if isinstance(value, bool) else repr(float(value)).replace("inf", "(1.0 / 0.0)")
+    spread = CudaFunctions("block_").add(blocks.spread_within, dict.fromkeys(("w", "steps", "steps_newer"), "int")).text
+    return "\n".join((enum(codes), defines(numbers), source(CUDA / "exact_sum.cuh"), CELL_TYPES, structs_source(_STRUCTS), spread,
+                      source(EQUATION_SOURCES / "algebra.cuh"), translated(), _scalars(constraint),
+                      source(EQUATION_SOURCES / "equations.cu")))
+
+
+@njit(**FREE)
+def take_records(found, places, kept, numbers, work, vectors, sums):
+    """Take over what the card found (solutions, numbers of a record) for the solutions at some places: into sums (places, SCALARS)
+    the scalar sums, and where the row is kept its vectors. numbers: the STEP_RECORDs."""
+    for k in range(len(places)):
+        at = places[k]
+        record = found[at]
+        for i in range(NOW_NUMBERS):
+            numbers[at, i] = record[1 + i]
+        for i in range(SCALARS):
+            sums[k, i] = record[1 + NOW_NUMBERS + i]
+        for j in range(work.shape[2] if kept else 0):
+            first = 1 + NOW_NUMBERS + SCALARS + j
+            work[at, ROW_M_C, j], work[at, ROW_K_R, j] = record[first], record[first + work.shape[2]]
+            for line in range(vectors.shape[1]):
+                vectors[at, line, j] = record[first + (2 + line) * work.shape[2]]
+
+
+# --- pages -------------------------------------------------------------------------------------------------------
+
+
+@njit(**UNCOUNTED)
+def _write_neighbours(at, rule, tables, whole, shares):
+    """Into whole (6, slots) and shares (2, slots), for the blocks of a solution in order of time."""
+    table = blocks_of(tables, at)
+    count = table.counts.blocks if rule.slopes else 0
+    for i in range(count):
+        found = beside(rule, table, i) if i > 0 else (0, 0, 0, 0, 0.0, 0.0)
+        whole[OLDEST, i], whole[NEWEST, i], whole[STEPS, i], whole[STEPS_NEWER, i] = found[0], found[1], found[2], found[3]
+        shares[TO_OLDER, i], shares[TO_NEWER, i] = found[4], found[5]
+        whole[REACH_FROM, i] = whole[REACH_TO, i] = i
+    for i in range(count):
+        for p in range(whole[OLDEST, i], whole[NEWEST, i] + 1):
+            whole[REACH_FROM, p], whole[REACH_TO, p] = min(whole[REACH_FROM, p], i), max(whole[REACH_TO, p], i)
+
+
+class Pages:
+    """Where things lie in a page of so many 8-byte numbers."""
+
+    def __init__(self, history: History):
+        self.slots, self.levels = history.slots, history.levels
+        self.given, self.moving = len(GIVEN.names or ()), len(STEP_ORDERS.names or ())
+        self.table = 4 * self.slots + 5 * self.levels + len(COUNTS.names or ())
+        self.first = self.given + self.moving
+        self.numbers = self.first + 2 * self.table + 8 * self.slots
+
+    def write_settings(self, page: np.ndarray, given: tuple, moving: tuple) -> None:
+        page[: self.given].view(GIVEN)[0] = given
+        page[self.given : self.first].view(STEP_ORDERS)[0] = moving
+
+    def write_blocks(self, page: np.ndarray, tables: BlockTable, at: int, after: bool) -> None:
+        """The blocks before a step, or after it."""
+        line, four = page[self.first + after * self.table :][: self.table], 4 * self.slots
+        line[:four] = tables.slots[at].reshape(-1)
+        line[four : four + 5 * self.levels] = tables.levels[at].reshape(-1)
+        line[four + 5 * self.levels :] = tables.counts[at : at + 1].view(np.int64)
+
+    def write_neighbours(self, page: np.ndarray, rule: Any, tables: BlockTable, at: int) -> None:
+        rest = page[self.first + 2 * self.table : self.numbers]
+        _write_neighbours(at, rule, tables, rest[: 6 * self.slots].reshape(6, -1),
+                          rest[6 * self.slots :].view(np.float64).reshape(2, -1))

@@ -1,0 +1,164 @@
+"""Whole steps on a card: the equations of a step (equations/on_card.py) between the launches of samples (launches.py), so that the
+host launches some steps ahead and collects what they found. The state of the weights lies on the card then; the host has a copy of
+it that `fetch` renews."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from dmft.equations.blocks import BlockTable, push_steps
+from dmft.equations.on_card import EQUATION_KERNELS, KEPT_VECTORS, NOW_NUMBERS, Pages, equations_source, take_records
+from dmft.equations.rows import GROUPS, SCALARS, InUse
+from dmft.equations.state import GIVEN, WORK_VECTORS, one_of
+from dmft.equations.stepping import Settings
+from dmft.samples.launches import Company
+
+LAUNCHED_AHEAD = 16  # steps that are launched before the first of them is collected; an even number
+SUM_THREADS = 128
+
+
+class CardSteps:
+    """The equations of a company's solutions, which are all at the same step when they are stepped. ahead: steps between two visits
+    of the host."""
+
+    def __init__(self, company: Company, use: InUse, ahead: int):
+        first, threads = company.members[0], company.tiling.equations
+        gpu, slots, several, history = company.gpu, company.slots, company.solutions, first.history
+        self.company, self.ahead, self.threads, self.pages = company, ahead, threads, Pages(history)
+        room = 8 * (2 * threads + (4 + WORK_VECTORS + 2 + 1) * slots)
+        self.shared = room if room <= gpu.shared_bytes else 16 * threads
+        text = equations_source(first.experiment.constraint, use, bool(history.rule.slopes), self.shared == room, threads)
+        self.kernel = gpu.kernels(text, EQUATION_KERNELS)
+        self.columns = SCALARS + GROUPS * slots
+        self.record_width = 1 + NOW_NUMBERS + SCALARS + KEPT_VECTORS * slots
+        page = self.pages.numbers + company.plan.host.size  # which lies behind it
+        self.page = [gpu.mirror(page, np.int64) for _ in range(LAUNCHED_AHEAD)]
+        self.record = [gpu.mirror((several, self.record_width)) for _ in range(LAUNCHED_AHEAD)]
+        self.totals, self.wanted = gpu.mirror((several, self.columns)), gpu.mirror(several, np.int32)
+        self.alive, self.now = gpu.zeros(several, np.int32), gpu.zeros((several, NOW_NUMBERS))
+        self.matrices, self.ridge = gpu.zeros((several, 4, slots, slots)), gpu.zeros((several, slots, slots))
+        self.vectors, self.work = gpu.zeros((several, 4, slots)), gpu.zeros((several, WORK_VECTORS, slots))
+        self.spread = gpu.zeros((several, slots))
+        self.stop, self.by = gpu.put(history.rule.stop), gpu.put(first.by.view(np.float64))
+        self._sent, self._fetched = False, True
+        self.launched = range(0)  # rows
+        self._done: list[Callable[[], object]] = [lambda: None] * LAUNCHED_AHEAD
+
+    # --- the state of the weights ------------------------------------------------------------------------------
+
+    def _arrays(self) -> list[tuple[Any, np.ndarray]]:
+        """What the card has, and the host's copy of it."""
+        host = self.company.members[0].solutions
+        return [(self.matrices, host.matrices), (self.ridge, host.ridge), (self.vectors, host.vectors),
+                (self.now, host.now.view(np.float64).reshape(len(host.now), -1))]
+
+    def fetch(self) -> None:
+        """Renew the host's copy."""
+        if not self._fetched:
+            self.company.queue.wait()
+            for mine, host in self._arrays():
+                host[...] = self.company.gpu.get(mine)
+            self._fetched = True
+
+    def changed(self) -> None:
+        """The host's copy, which was up to date, has been changed."""
+        self._sent = False
+
+    def _send(self) -> None:
+        if not self._sent:
+            self.company.queue.wait()
+            for mine, host in self._arrays():
+                self.company.gpu.fill(mine, host)
+            self.company.gpu.fill(self.alive, np.ones(self.company.solutions, np.int32))
+            self._sent = True
+
+    # --- steps -------------------------------------------------------------------------------------------------
+
+    def launch(self, places: list[int], n: int, totals: np.ndarray | None = None) -> None:
+        """Launch some steps of these solutions from row n on. totals (places, columns): sums of row n over all samples, where these
+        are on several ranks; then it is one."""
+        company, first = self.company, self.company.members[places[0]]
+        self._send()
+        if totals is None:
+            company.sum_rows(places)
+        wanted = np.zeros(company.solutions, np.int32)
+        wanted[places] = 1
+        if not np.array_equal(wanted, self.wanted.host):
+            company.queue.wait()
+            self.wanted.host[:] = wanted
+            company.queue.run("wanted", self.wanted.send)
+        if totals is not None:
+            self.totals.host[places] = totals
+        rule, here = first.history.rule, one_of(first.history.tables, slice(first.at, first.at + 1))
+        tables = BlockTable(*(array.copy() for array in here))  # as they will be
+        count = 1 if totals is not None else min(self.ahead, company.experiment.steps + 1 - n)
+        self.launched, self._fetched = range(n, n + count), False
+        for row in self.launched:
+            self._launch_step(row, rule, tables, totals is not None)
+        company.have_summed(places)
+
+    def _launch_step(self, n: int, rule: Any, tables: BlockTable, summed: bool) -> None:
+        company, k = self.company, n % LAUNCHED_AHEAD
+        e, page, plan = company.experiment, self.page[k].host, self.page[k].host[self.pages.numbers :]
+        moves, then, step = n < e.steps, min(n + 1, e.steps - 1), min(n, e.steps - 1)
+        chain = e.batches.chain(step)
+        given = company.members[0].given_at(Settings.of(e, n))
+        self.pages.write_settings(page, given, (moves, step < e.hidden, sqrt(e.heat(step)), chain.fraction, chain.p_on, chain.p_off,
+                                                e.eta_n[then], e.scale_n[then]))
+        self.pages.write_blocks(page, tables, 0, False)
+        self.pages.write_neighbours(page, rule, tables, 0)
+        if moves:
+            push_steps(n, np.zeros(1, np.int64), rule, tables)
+            self.pages.write_blocks(page, tables, 0, True)
+            company.write_move(n, 0, tables, plan)
+        merging = moves and bool(plan[2])
+        company.n = n + moves
+        company.queue.run(("whole", k, int(e.loss_n[company.n]), moves, merging, summed),
+                          partial(self._step, k, moves, merging, summed))
+        self._done[k] = company.queue.mark()
+
+    def _step(self, k: int, moves: bool, merging: bool, summed: bool) -> None:
+        """All launches of a step."""
+        company, solutions = self.company, self.company.solutions
+        self.page[k].send()
+        if summed:
+            self.totals.send()
+        else:
+            self.kernel["exact_totals"]((-(-self.columns // SUM_THREADS), 1, solutions), (SUM_THREADS,), (
+                self.wanted.device, np.int32(company.blocks), np.int32(self.columns), company.row.sums.device, self.totals.device),
+                0)
+        sizes, state = (np.int32(company.slots), np.int32(self.pages.levels)), (self.matrices, self.ridge, self.vectors, self.work,
+                                                                                self.spread, self.now, company.rates.device)
+        on, grid, prescribed = company.on.device, (1, 1, solutions), (self.page[k].device, self.stop, self.by)
+        self.kernel["row_and_step"](grid, (self.threads,), (
+            self.wanted.device, self.alive, on, *sizes, np.int32(self.columns), np.int32(self.record_width), *prescribed,
+            self.totals.device, *state, company.present.device, self.record[k].device), self.shared)
+
+        def enter() -> None:
+            self.record[k].fetch()
+            if moves:
+                self.kernel["enter_step"](grid, (self.threads,), (on, *sizes, *prescribed, *state), self.shared)
+
+        plan = self.page[k].device[self.pages.numbers :]
+        company.queue.side_by_side(partial(company.move_and_sum, merging, plan) if moves else None, enter)
+
+    def found(self, n: int) -> np.ndarray:
+        """What the step from row n found, (solutions, record_width), once it has."""
+        self._done[n % LAUNCHED_AHEAD]()
+        return self.record[n % LAUNCHED_AHEAD].host
+
+    def taken(self, found: np.ndarray, places: np.ndarray, kept: bool) -> np.ndarray:
+        """The scalar sums of it for some solutions, (places, SCALARS); the host gets their numbers, and where the row is kept their
+        vectors."""
+        host, sums = self.company.members[0].solutions, np.empty((len(places), SCALARS))
+        take_records(found, places, kept, self._arrays()[-1][1], host.work, host.vectors, sums)
+        return sums
+
+    def given(self, n: int) -> np.ndarray:
+        """What the run prescribed for row n."""
+        return self.page[n % LAUNCHED_AHEAD].host[: self.pages.given].view(GIVEN)
