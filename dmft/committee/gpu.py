@@ -17,7 +17,8 @@ from dmft.committee.draws import UnitDraws
 from dmft.committee.formulas import cuda_formulas
 from dmft.committee.nesterov import UnitsAtWeights
 from dmft.committee.rows import SumPlaces, sums_in_use
-from dmft.committee.weights import UnitDrive, UnitState, widened
+from dmft.committee.state import UnitState
+from dmft.committee.weights import UnitDrive, widened
 from dmft.core.cuda_numbers import defines, enum
 from dmft.core.device import CUDA, WARP, Gpu, source
 from dmft.equations.blocks import NONE

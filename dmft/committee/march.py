@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from dmft.committee.card_matrices import COPIES, CardMatrices
 from dmft.committee.draws import draw_units
 from dmft.committee.gpu import MOST_BLOCKS, GpuUnits, UnitTiling
 from dmft.committee.kernels import PastSteps, empty_kernels, enter_units
@@ -42,12 +43,12 @@ def committee_sampling(network: TwoLayer, sampling: Sampling) -> Sampling:
 
 def committee_bytes(network: TwoLayer, history: History, sampling: Sampling, dtype: type, share: float = 1.0) -> float:
     """Resident bytes of a solution on a rank with this share of its samples, with one sign vector per sample with tangents. Every
-    rank has all of Q, R, M_C, the factors, and the sums over all blocks. Eq. [c-probe]."""
+    rank has all of Q, R, M_C, the factors (a card so many copies of them), and the sums over all blocks. Eq. [c-probe]."""
     p, item, size = network.units, np.dtype(dtype).itemsize, history.slots * network.units
     control = (item * size + 16.0 * p) * network.directions if sampling.stein else 0.0
     samples = sampling.samples * (8.0 * size + 2.0 * item * size + control + 8.0 * (8 * p + 16))
     blocks = min(sampling.samples / 8, LARGEST_BLOCK_COUNT) * 48.0 * p * size
-    return share * (samples + sampling.carriers * item * (history.packed * p + 2.0 * size)) + 5 * 8.0 * size**2 + blocks
+    return share * (samples + sampling.carriers * item * (history.packed * p + 2.0 * size)) + COPIES * 8.0 * size**2 + blocks
 
 
 class CommitteeMarch(Forward):
@@ -66,7 +67,8 @@ class CommitteeMarch(Forward):
         network, sampling = self.network, committee_sampling(self.network, sampling)
         self.history = history_for(experiment, per_level, wanted)
         self.kept = Kept.of(self.history, 0, wanted)
-        self.weights = UnitWeights(experiment, network, self.history, sampling.estimator)
+        matrices = CardMatrices(gpu, self.history, network.units) if gpu and self.history.full else None
+        self.weights = UnitWeights(experiment, network, self.history, sampling.estimator, matrices)
         sizes = sampling.samples, sampling.carriers, comm
         self.blocks = card_blocks(*sizes, MOST_BLOCKS) if gpu else blocks_for(*sizes)
         carriers, samples = sampling.carriers, sampling.samples

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dmft.committee.algebra import factor_lines, keep_solved, solve_lines
-from dmft.committee.weights import UnitOverlaps, UnitRow, UnitWeights, widened
+from dmft.committee.algebra import factor_lines, keep_solved
+from dmft.committee.weights import UnitCoefficients, UnitOverlaps, UnitRow, UnitWeights, widened
 from dmft.equations.rows import InUse
 from dmft.model.network import TwoLayer
 
@@ -88,12 +88,15 @@ def estimate(weights: UnitWeights, places: SumPlaces, sums: np.ndarray, use: InU
         overlaps, label = UnitOverlaps(*map(alike, overlaps)), np.tile(label.mean(axis=0), (p, 1))
     g_squared, noise, largest, spread = float(np.trace(sums[places.gg].reshape(p, p))) / p, None, 0.0, 0.0
     if use.identity:
-        noise = weights.noise_overlaps(row)
-        residual, largest = identity_residual(weights, row, overlaps, noise)
         mean = sums[places.response] / carried
         spread = max(float(sums[places.response2] / carried - mean @ mean), 0.0) / p
         eps = strength(weights, g_squared, use.trusted, spread)
-        row = row if eps is None else solved(weights, row, residual, eps)
+        if eps is not None:
+            _keep_factor(weights, eps)
+        correlation, step = weights.begin(row)
+        noise = weights.noise_overlaps(correlation)
+        residual, largest = identity_residual(weights, step, overlaps, noise)
+        row = row if eps is None else solved(weights, row, residual)
     if use.stein:
         faint = use.faint * spread / use.share
         row = controlled(weights, row, alpha * label, float(sums[places.wild]), g_squared / (g_squared + faint) if faint else 1.0,
@@ -110,10 +113,10 @@ def controlled(weights: UnitWeights, row: UnitRow, label: np.ndarray, wild: floa
     return row._replace(mu=row.mu - share * (row.mu - through_fields - label))  # [c-stein]
 
 
-def identity_residual(weights: UnitWeights, row: UnitRow, overlaps: UnitOverlaps, noise: UnitOverlaps
+def identity_residual(weights: UnitWeights, step: UnitCoefficients, overlaps: UnitOverlaps, noise: UnitOverlaps
                       ) -> tuple[UnitOverlaps, float]:
-    """e_j, the residual of the identity for a row, and its largest entry. overlaps: alpha <g_n h_j^T>. Eq. [c-ibp]."""
-    state, now, x = weights.state, weights.settings, weights.overlaps_of_step(weights.step_coefficients(row), noise)
+    """e_j, the residual of the identity for the row of a step, and its largest entry. overlaps: alpha <g_n h_j^T>. Eq. [c-ibp]."""
+    state, now, x = weights.state, weights.settings, weights.overlaps_of_step(step, noise)
     past, present = weights.free * state.Q_row - x.past, weights.free * state.Q_now - x.now
     if now.recoil:
         past -= now.recoil * state.Q[weights.last]
@@ -137,12 +140,10 @@ def strength(weights: UnitWeights, g_squared: float, share: float, spread: float
     return max(share * g_squared * (state.n + 1) / s2, floor) if s2 > 0.0 else None
 
 
-def solved(weights: UnitWeights, row: UnitRow, residual: UnitOverlaps, eps: float) -> UnitRow:
+def solved(weights: UnitWeights, row: UnitRow, residual: UnitOverlaps) -> UnitRow:
     """The row corrected by Y with Y (Q + eps D) = e: M_R += D Y of the past, delta_nu -= Y of the present. Eq. [c-ibp]."""
     state, p, order = weights.state, weights.units, widened(weights.history.order, weights.units)
-    _keep_factor(weights, order, eps)
-    lines = np.concatenate([state.Q_row.take(order, axis=1), residual.past.take(order, axis=1)])
-    half = solve_lines(state.ridge, lines)
+    lines, half = weights.matrices.given_weights(residual.past, order)
     state.ridge_known, known = keep_solved(state.ridge, half[:p]), weights.inner(half, half[:p])
     pulled, alone = lines[:p], lines[p:]  # Q(n, .) and e times the inverse over the past
     # The present step is the last unknown: it is solved for first, then the past given its value.
@@ -158,16 +159,17 @@ def _symmetric(X: np.ndarray) -> np.ndarray:
     return 0.5 * (X + X.T)
 
 
-def _keep_factor(weights: UnitWeights, order: np.ndarray, eps: float) -> None:
+def _keep_factor(weights: UnitWeights, eps: float) -> None:
     """As of equations/ibp.py: the Cholesky factor of Q + eps D over the past, with eps raised until it is positive."""
     state, by = weights.state, weights.estimator
     state.ridge_least *= by.ridge_decay
     eps = max(eps, state.ridge_least)
     if not eps / by.ridge_stale < state.ridge_eps < eps * by.ridge_stale:
         state.ridge_eps, state.ridge_from = eps, 0
-    size = np.repeat(weights.history.size, weights.units)
+    size, order, start = np.repeat(weights.history.size, weights.units), widened(weights.history.order, weights.units), state.ridge_from
     while factor_lines(state.Q, state.ridge_eps * size, order, state.ridge, min(state.ridge_from, len(order)),
                        state.ridge_known) and state.ridge_eps < by.ridge_max:
         state.ridge_eps, state.ridge_from = by.ridge_stale * state.ridge_eps, 0
-        state.ridge_least = state.ridge_eps
+        state.ridge_least, start = state.ridge_eps, 0
+    weights.matrices.factored("ridge", start, len(order))
     state.ridge_from = len(order)

@@ -17,8 +17,9 @@ from dmft.committee.draws import UnitDraws
 from dmft.committee.formulas import pushed_field, unit_field
 from dmft.committee.nesterov import UnitsAtWeights
 from dmft.committee.rows import SumPlaces, sums_in_use
+from dmft.committee.state import UnitState
 from dmft.committee.tangents import add_response, advance_tangents, merge_wide
-from dmft.committee.weights import UnitDrive, UnitState
+from dmft.committee.weights import UnitDrive
 from dmft.core.compiled import INNER, UNCOUNTED
 from dmft.core.streams import normal2
 from dmft.equations.history import History, Plan

@@ -1,0 +1,207 @@
+"""The matrices of the macroscopic equations on a card, where that has the samples: it reads one in the time in which a core reads a
+row or two. Lines go to the card and come back three times a step: the products with the row as it was sampled, the solve with its
+residual, the products with the completed row.
+
+The host keeps its own matrices up to date, but reads them only to make factors again, and for a checkpoint. The card has Q, R and,
+in place of a factor L, its inverse W: the solves are products then. Rows of W follow from those of L, L22 [half, 1] -> L22^-1 [-half
+W, 1], and half W is what the solve gave that left these rows (algebra.keep_solved). This takes a full history: where blocks of the
+past become one, factors change from some row on in every step.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from dmft.committee.matrices import Matrices
+from dmft.committee.state import UnitState
+from dmft.core.compiled import UNCOUNTED
+from dmft.core.cuda_numbers import defines
+from dmft.core.device import CUDA, WARP, Gpu, source
+from dmft.equations.history import History
+
+MATRIX_SOURCE = Path(__file__).parent / "cuda" / "matrices.cu"
+TOGETHER, ROWS = 8, 4  # warps of a block of threads, and the rows that it takes; slots come in groups of four
+HEAD = 8  # numbers before lines
+WHOLE, UPTO, FROM = range(3)  # entries of a row that count
+Q, R, R_BACK, FACTOR, FACTOR_BACK, RIDGE, RIDGE_BACK = range(7)  # matrices on the card; BACK: transposed
+COPIES = 7  # of matrices on the card, their number
+NEW_Q, NEW_R = 0, 1  # places of new rows; those of the factors:
+PLACES = {"factor": (2, FACTOR, FACTOR_BACK), "ridge": (3, RIDGE, RIDGE_BACK)}
+NOWHERE = -1.0
+
+
+@njit(**UNCOUNTED, error_model="numpy")
+def inverse_rows(L, solved, first, out):
+    """Rows first .. of the inverse W of a lower triangular L into out (p, size), from solved = L21 W, with L21 what these rows of L
+    (p, p) have before their diagonal block."""
+    for r in range(len(out)):
+        row = out[r]
+        for j in range(first):
+            row[j] = -solved[r, j]
+        for j in range(first, len(row)):
+            row[j] = 0.0
+        row[first + r] = 1.0
+        for q in range(r):
+            for j in range(first + q + 1):
+                row[j] -= L[r, q] * out[q, j]
+        for j in range(first + r + 1):
+            row[j] /= L[r, r]
+
+
+class Trip:
+    """Lines on their way to the card and results on their way back. tasks: of `products`, for one launch after the other; a result
+    that the next one needs is -1 - its place."""
+
+    def __init__(self, gpu: Gpu, units: int, size: int, lines: int, tasks: list[list[tuple[int, int, int, int]]]):
+        self.sent = gpu.mirror(HEAD + lines * units * size)
+        self.lines = self.sent.host[HEAD:].reshape(lines, units, size)
+        self.tasks = [gpu.put(np.array(each, np.int32)) for each in tasks]
+        self.results = gpu.mirror((sum(map(len, tasks)), units, size))
+        self.of: tuple[np.ndarray, ...] = ()  # lines whose results these are
+
+
+class CardMatrices(Matrices):
+    """As Matrices, for a full history. Results are those of the last trip: they are gone with the next one of its kind."""
+
+    def __init__(self, gpu: Gpu, history: History, units: int):
+        assert history.full
+        super().__init__(history, units)
+        self.gpu, self.size, self.queue, self._under_way = gpu, history.slots * units, gpu.queue(urgent=True), True
+        constants = {"UNITS": units, "LANES": WARP, "TOGETHER": TOGETHER, "ROWS": ROWS, "HEAD": HEAD, "WHOLE": WHOLE, "UPTO": UPTO,
+                     "FROM": FROM}
+        self.kernel = gpu.kernels("\n".join((defines(constants), source(CUDA / "lanes.cuh"), source(MATRIX_SOURCE))),
+                                  ("products", "enter_rows"))
+        self.copies = gpu.zeros((COPIES, self.size, self.size))
+        self.news = gpu.mirror(HEAD + 4 * units * self.size)  # where rows go, and rows
+        self.news_lines = self.news.host[HEAD:].reshape(4, units, self.size)
+        trip = partial(Trip, gpu, units, self.size)
+        self.trips = {
+            "row": trip(4, [[(0, R, UPTO, 0), (1, Q, WHOLE, 1), (2, FACTOR, UPTO, 2), (3, RIDGE, UPTO, 3)],
+                            [(-3, FACTOR_BACK, FROM, 4), (-4, RIDGE_BACK, FROM, 5)]]),
+            "residual": trip(1, [[(0, RIDGE, UPTO, 0)], [(-1, RIDGE_BACK, FROM, 1)]]),
+            "step": trip(1, [[(0, Q, WHOLE, 0), (0, R_BACK, FROM, 1)]]),
+            **{name: trip(1, [[(0, back, FROM, 0)]]) for name, (_, _, back) in PLACES.items()}}
+
+    def take(self, state: UnitState) -> None:
+        super().take(state)
+        self._arrive()
+        self.news.host[:HEAD] = NOWHERE
+        self.rows = dict.fromkeys(PLACES, 0)  # of W that are on the card, or on their way
+        self.next: dict[str, np.ndarray | None] = dict.fromkeys(PLACES)  # half W of the rows after these, where known
+        for trip in self.trips.values():
+            trip.of = ()
+        for place, matrix in ((Q, state.Q), (R, state.R), (R_BACK, state.R.T)):
+            self.gpu.fill(self.copies[place], matrix)
+        self.copies[FACTOR:] = 0.0
+        for name, size in (("factor", state.factor_from), ("ridge", state.ridge_from)):
+            self.factored(name, 0, size)
+
+    # --- trips -------------------------------------------------------------------------------------------------
+
+    def _go(self, name: str, of: tuple[np.ndarray, ...], lines: tuple[np.ndarray, ...], past: int) -> Trip:
+        """Let lines, of which `past` entries count, go to the card; of: those by which their results are found."""
+        trip = self.trips[name]
+        for place, line in zip(trip.lines, lines):
+            place[:, :past] = line[:, :past]
+        trip.sent.host[0], trip.of, self._under_way = past, of, True
+        self.queue.run(name, partial(self._launch, trip))
+        return trip
+
+    def _launch(self, trip: Trip) -> None:
+        """All launches of a trip, with the new rows since the last one."""
+        size = np.int32(self.size)
+        self._launch_news()
+        trip.sent.send()
+        for tasks in trip.tasks:
+            self.kernel["products"]((self.size // ROWS, len(tasks)), (WARP * TOGETHER,), (
+                size, tasks, self.copies, trip.sent.device, trip.results.device), 8 * ROWS * self.units * TOGETHER)
+        trip.results.fetch()
+
+    def _launch_news(self) -> None:
+        self.news.send()
+        threads = WARP * TOGETHER
+        self.kernel["enter_rows"]((-(-self.size // threads), 4), (threads,), (np.int32(self.size), self.news.device, self.copies), 0)
+
+    def _arrive(self) -> None:
+        """Wait for all that is on its way."""
+        if self._under_way:
+            self.queue.wait()
+            self.news.host[:HEAD], self._under_way = NOWHERE, False
+
+    def _results(self, trip: Trip) -> np.ndarray:
+        self._arrive()
+        return trip.results.host
+
+    def _put(self, place: int, at: int, rows: np.ndarray | None = None) -> np.ndarray:
+        """Room for new rows (p, size) from row `at` on, which the next trip takes along; rows: what is to stand there."""
+        self._arrive()
+        if self.news.host[place] >= 0:  # one block of rows at a time
+            self.queue.run("news", self._launch_news)
+            self._under_way = True
+            self._arrive()
+        self.news.host[place] = at
+        if rows is not None:
+            self.news_lines[place] = rows
+        return self.news_lines[place]
+
+    # --- what the equations ask for ----------------------------------------------------------------------------
+
+    def expect(self, correlation: np.ndarray, memory: np.ndarray, M_C: np.ndarray) -> None:
+        of = correlation, memory, M_C, self.state.Q_row
+        self._go("row", of, of, len(self.history.order) * self.units)
+
+    def noise(self, correlation: np.ndarray, used: int) -> np.ndarray:
+        return self._of_row(0, correlation)[0]
+
+    def _of_row(self, place: int, lines: np.ndarray) -> np.ndarray:
+        """Results of the trip of row n, which was made for these lines."""
+        trip = self.trips["row"]
+        assert trip.of and trip.of[place] is lines
+        return self._results(trip)
+
+    def overlaps(self, memory: np.ndarray, used: int) -> np.ndarray:
+        if memory is self.trips["row"].of[1]:
+            return self._of_row(1, memory)[1]
+        return self._of_step(memory)[0]
+
+    def responses(self, memory: np.ndarray, used: int) -> np.ndarray:
+        return self._of_step(memory)[1]
+
+    def _of_step(self, memory: np.ndarray) -> np.ndarray:
+        trip = self.trips["step"]
+        if not (trip.of and trip.of[0] is memory):
+            self._go("step", (memory,), (memory,), len(self.history.order) * self.units)
+        return self._results(trip)
+
+    def given_noise(self, M_C: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        found, past = self._of_row(2, M_C), len(order)
+        self.next["factor"] = found[4, :, :past]
+        return found[4, :, :past], np.ascontiguousarray(found[2, :, :past])
+
+    def given_weights(self, residual: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        past, row = len(order), self._of_row(3, self.state.Q_row)
+        half, lines = self._results(self._go("residual", (), (residual,), past))
+        self.next["ridge"] = row[5, :, :past]
+        return np.concatenate([row[5, :, :past], lines[:, :past]]), np.concatenate([row[3, :, :past], half[:, :past]])
+
+    # --- what changes ------------------------------------------------------------------------------------------
+
+    def entered(self, at: int) -> None:
+        self._put(NEW_Q, at, self.state.Q[at : at + self.units])
+        self._put(NEW_R, at, self.state.R[at : at + self.units])
+
+    def factored(self, name: str, start: int, size: int) -> None:
+        if start < self.rows[name]:
+            self.rows[name], self.next[name] = start, None
+        L, p = getattr(self.state, name), self.units
+        for first in range(self.rows[name], size, p):
+            solved, self.next[name] = self.next[name], None
+            if solved is None or solved.shape[1] != first:
+                solved = self._results(self._go(name, (), (L[first : first + p],), first))[0]
+            inverse_rows(L[first : first + p, first : first + p], solved, first, self._put(PLACES[name][0], first))
+            self.rows[name] = first + p
