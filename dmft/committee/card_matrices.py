@@ -28,11 +28,25 @@ MATRIX_SOURCE = Path(__file__).parent / "cuda" / "matrices.cu"
 TOGETHER, ROWS = 8, 4  # warps of a block of threads, and the rows that it takes; slots come in groups of four
 HEAD = 8  # numbers before lines
 WHOLE, UPTO, FROM = range(3)  # entries of a row that count
-Q, R, R_BACK, FACTOR, FACTOR_BACK, RIDGE, RIDGE_BACK = range(7)  # matrices on the card; BACK: transposed
-COPIES = 7  # of matrices on the card, their number
-NEW_Q, NEW_R = 0, 1  # places of new rows; those of the factors:
-PLACES = {"factor": (2, FACTOR, FACTOR_BACK), "ridge": (3, RIDGE, RIDGE_BACK)}
+Q, R, R_BACK, W, W_BACK, RIDGE_W, RIDGE_W_BACK, L, L_BACK = range(9)  # matrices on the card; BACK: transposed
+COPIES = 9  # of matrices on the card, their number
+NEW_Q, NEW_R, NEW_W, NEW_RIDGE_W, NEW_L = range(5)  # places of new rows
+PLACES = 5  # their number
+INVERSES = {"factor": NEW_W, "ridge": NEW_RIDGE_W}
 NOWHERE = -1.0
+NO_LINES = 1 << 20
+Task = tuple[int, ...]  # of `products`: lines, or -1 - a result, matrix, entries that count, result; lines that it is added to, sign
+
+
+def _halfway(lines: int, first: int, rest: int, half: int) -> list[list[Task]]:
+    """Tasks for half = lines L^-T, as W gives it at first, and improved by what is left of the lines then."""
+    return [[(lines, W, UPTO, first)], [(-1 - first, L, UPTO, rest, lines, -1)], [(-1 - rest, W, UPTO, half, -1 - first, 1)]]
+
+
+def _back(half: int, first: int, rest: int, solved: int) -> list[list[Task]]:
+    """Tasks for solved = half L^-1, in the same way."""
+    return [[(half, W_BACK, FROM, first)], [(-1 - first, L_BACK, FROM, rest, half, -1)],
+            [(-1 - rest, W_BACK, FROM, solved, -1 - first, 1)]]
 
 
 @njit(**UNCOUNTED, error_model="numpy")
@@ -57,11 +71,11 @@ class Trip:
     """Lines on their way to the card and results on their way back. tasks: of `products`, for one launch after the other; a result
     that the next one needs is -1 - its place."""
 
-    def __init__(self, gpu: Gpu, units: int, size: int, lines: int, tasks: list[list[tuple[int, int, int, int]]]):
+    def __init__(self, gpu: Gpu, units: int, size: int, lines: int, tasks: list[list[Task]]):
         self.sent = gpu.mirror(HEAD + lines * units * size)
         self.lines = self.sent.host[HEAD:].reshape(lines, units, size)
-        self.tasks = [gpu.put(np.array(each, np.int32)) for each in tasks]
-        self.results = gpu.mirror((sum(map(len, tasks)), units, size))
+        self.tasks = [gpu.put(np.array([(*task, NO_LINES, 0)[:6] for task in each], np.int32)) for each in tasks]
+        self.results = gpu.mirror((1 + max(task[3] for each in tasks for task in each), units, size))
         self.of: tuple[np.ndarray, ...] = ()  # lines whose results these are
 
 
@@ -73,31 +87,34 @@ class CardMatrices(Matrices):
         super().__init__(history, units)
         self.gpu, self.size, self.queue, self._under_way = gpu, history.slots * units, gpu.queue(urgent=True), True
         constants = {"UNITS": units, "LANES": WARP, "TOGETHER": TOGETHER, "ROWS": ROWS, "HEAD": HEAD, "WHOLE": WHOLE, "UPTO": UPTO,
-                     "FROM": FROM}
+                     "FROM": FROM, "NO_LINES": NO_LINES, "PLACES": PLACES}
         self.kernel = gpu.kernels("\n".join((defines(constants), source(CUDA / "lanes.cuh"), source(MATRIX_SOURCE))),
                                   ("products", "enter_rows"))
         self.copies = gpu.zeros((COPIES, self.size, self.size))
-        self.news = gpu.mirror(HEAD + 4 * units * self.size)  # where rows go, and rows
-        self.news_lines = self.news.host[HEAD:].reshape(4, units, self.size)
+        self.news = gpu.mirror(HEAD + PLACES * units * self.size)  # where rows go, and rows
+        self.news_lines = self.news.host[HEAD:].reshape(PLACES, units, self.size)
         trip = partial(Trip, gpu, units, self.size)
+        row = [*_halfway(2, 6, 7, 2), *_back(-3, 6, 7, 4)]  # M_C is nearly singular where kernels are smooth, Q + eps D is not
+        row[0] += [(0, R, UPTO, 0), (1, Q, WHOLE, 1), (3, RIDGE_W, UPTO, 3)]
+        row[1] += [(-4, RIDGE_W_BACK, FROM, 5)]
         self.trips = {
-            "row": trip(4, [[(0, R, UPTO, 0), (1, Q, WHOLE, 1), (2, FACTOR, UPTO, 2), (3, RIDGE, UPTO, 3)],
-                            [(-3, FACTOR_BACK, FROM, 4), (-4, RIDGE_BACK, FROM, 5)]]),
-            "residual": trip(1, [[(0, RIDGE, UPTO, 0)], [(-1, RIDGE_BACK, FROM, 1)]]),
+            "row": trip(4, row),
+            "residual": trip(1, [[(0, RIDGE_W, UPTO, 0)], [(-1, RIDGE_W_BACK, FROM, 1)]]),
             "step": trip(1, [[(0, Q, WHOLE, 0), (0, R_BACK, FROM, 1)]]),
-            **{name: trip(1, [[(0, back, FROM, 0)]]) for name, (_, _, back) in PLACES.items()}}
+            "factor": trip(1, _back(0, 1, 2, 0)),
+            "ridge": trip(1, [[(0, RIDGE_W_BACK, FROM, 0)]])}
 
     def take(self, state: UnitState) -> None:
         super().take(state)
         self._arrive()
         self.news.host[:HEAD] = NOWHERE
-        self.rows = dict.fromkeys(PLACES, 0)  # of W that are on the card, or on their way
-        self.next: dict[str, np.ndarray | None] = dict.fromkeys(PLACES)  # half W of the rows after these, where known
+        self.rows = dict.fromkeys(INVERSES, 0)  # of W that are on the card, or on their way
+        self.next: dict[str, np.ndarray | None] = dict.fromkeys(INVERSES)  # half W of the rows after these, where known
         for trip in self.trips.values():
             trip.of = ()
         for place, matrix in ((Q, state.Q), (R, state.R), (R_BACK, state.R.T)):
             self.gpu.fill(self.copies[place], matrix)
-        self.copies[FACTOR:] = 0.0
+        self.copies[W:] = 0.0
         for name, size in (("factor", state.factor_from), ("ridge", state.ridge_from)):
             self.factored(name, 0, size)
 
@@ -125,7 +142,7 @@ class CardMatrices(Matrices):
     def _launch_news(self) -> None:
         self.news.send()
         threads = WARP * TOGETHER
-        self.kernel["enter_rows"]((-(-self.size // threads), 4), (threads,), (np.int32(self.size), self.news.device, self.copies), 0)
+        self.kernel["enter_rows"]((-(-self.size // threads), PLACES), (threads,), (np.int32(self.size), self.news.device, self.copies), 0)
 
     def _arrive(self) -> None:
         """Wait for all that is on its way."""
@@ -198,10 +215,12 @@ class CardMatrices(Matrices):
     def factored(self, name: str, start: int, size: int) -> None:
         if start < self.rows[name]:
             self.rows[name], self.next[name] = start, None
-        L, p = getattr(self.state, name), self.units
+        factor, p = getattr(self.state, name), self.units
         for first in range(self.rows[name], size, p):
             solved, self.next[name] = self.next[name], None
             if solved is None or solved.shape[1] != first:
-                solved = self._results(self._go(name, (), (L[first : first + p],), first))[0]
-            inverse_rows(L[first : first + p, first : first + p], solved, first, self._put(PLACES[name][0], first))
+                solved = self._results(self._go(name, (), (factor[first : first + p],), first))[0]
+            inverse_rows(factor[first : first + p, first : first + p], solved, first, self._put(INVERSES[name], first))
+            if name == "factor":
+                self._put(NEW_L, first, np.tril(factor[first : first + p], first))
             self.rows[name] = first + p
