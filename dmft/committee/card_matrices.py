@@ -2,22 +2,22 @@
 row or two. Lines go to the card and come back three times a step: the products with the row as it was sampled, the solve with its
 residual, the products with the completed row.
 
-The host keeps its own matrices up to date, but reads them only to make factors again, and for a checkpoint. The card has Q, R and,
-in place of a factor L, its inverse W: the solves are products then. Rows of W follow from those of L, L22 [half, 1] -> L22^-1 [-half
-W, 1], and half W is what the solve gave that left these rows (algebra.keep_solved). This takes a full history: where blocks of the
+The host keeps its own matrices up to date, but reads them only to make factors again, and for a checkpoint. The card has Q, R and
+the inverse W of a factor L: solves are products then. Rows [half, L22] of L, which come with a step, make rows L22^-1 [-half W, 1]
+of W, and half W is what the solve gave that left these rows (algebra.keep_solved). This takes a full history: where blocks of the
 past become one, factors change from some row on in every step.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numba import njit
 
-from dmft.committee.matrices import Matrices
+from dmft.committee.matrices import Matrices, Solved
 from dmft.committee.state import UnitState
 from dmft.core.compiled import UNCOUNTED
 from dmft.core.cuda_numbers import defines
@@ -35,7 +35,7 @@ PLACES = 5  # their number
 INVERSES = {"factor": NEW_W, "ridge": NEW_RIDGE_W}
 NOWHERE = -1.0
 NO_LINES = 1 << 20
-Task = tuple[int, ...]  # of `products`: lines, or -1 - a result, matrix, entries that count, result; lines that it is added to, sign
+Task = tuple[int, ...]  # of `products`: lines, or -1 - a result; matrix, entries that count, result; what it is added to, sign
 
 
 def _halfway(lines: int, first: int, rest: int, half: int) -> list[list[Task]]:
@@ -65,6 +65,10 @@ def inverse_rows(L, solved, first, out):
                 row[j] -= L[r, q] * out[q, j]
         for j in range(first + r + 1):
             row[j] /= L[r, r]
+
+
+def _of_past(lines: np.ndarray, half: np.ndarray, past: int) -> Solved:
+    return Solved(lines[:, :past], np.ascontiguousarray(half[:, :past]))
 
 
 class Trip:
@@ -141,8 +145,8 @@ class CardMatrices(Matrices):
 
     def _launch_news(self) -> None:
         self.news.send()
-        threads = WARP * TOGETHER
-        self.kernel["enter_rows"]((-(-self.size // threads), PLACES), (threads,), (np.int32(self.size), self.news.device, self.copies), 0)
+        grid, threads = (-(-self.size // (WARP * TOGETHER)), PLACES), (WARP * TOGETHER,)
+        self.kernel["enter_rows"](grid, threads, (np.int32(self.size), self.news.device, self.copies), 0)
 
     def _arrive(self) -> None:
         """Wait for all that is on its way."""
@@ -172,6 +176,9 @@ class CardMatrices(Matrices):
         of = correlation, memory, M_C, self.state.Q_row
         self._go("row", of, of, len(self.history.order) * self.units)
 
+    def expect_step(self, memory: np.ndarray) -> None:
+        self._go("step", (memory,), (memory,), len(self.history.order) * self.units)
+
     def noise(self, correlation: np.ndarray, used: int) -> np.ndarray:
         return self._of_row(0, correlation)[0]
 
@@ -192,19 +199,23 @@ class CardMatrices(Matrices):
     def _of_step(self, memory: np.ndarray) -> np.ndarray:
         trip = self.trips["step"]
         if not (trip.of and trip.of[0] is memory):
-            self._go("step", (memory,), (memory,), len(self.history.order) * self.units)
+            self.expect_step(memory)
         return self._results(trip)
 
-    def given_noise(self, M_C: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        found, past = self._of_row(2, M_C), len(order)
-        self.next["factor"] = found[4, :, :past]
-        return found[4, :, :past], np.ascontiguousarray(found[2, :, :past])
+    def given_noise(self, M_C: np.ndarray, order: np.ndarray) -> Solved:
+        found = self._of_row(2, M_C)
+        self.next["factor"] = found[4, :, : len(order)]
+        return _of_past(found[4], found[2], len(order))
 
-    def given_weights(self, residual: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def given_weights(self, residual: np.ndarray, order: np.ndarray) -> tuple[Solved, Callable[[], Solved]]:
         past, row = len(order), self._of_row(3, self.state.Q_row)
-        half, lines = self._results(self._go("residual", (), (residual,), past))
+        trip = self._go("residual", (), (residual,), past)
         self.next["ridge"] = row[5, :, :past]
-        return np.concatenate([row[5, :, :past], lines[:, :past]]), np.concatenate([row[3, :, :past], half[:, :past]])
+        def of_residual() -> Solved:
+            half, lines = self._results(trip)
+            return _of_past(lines, half, past)
+
+        return _of_past(row[5], row[3], past), of_residual
 
     # --- what changes ------------------------------------------------------------------------------------------
 

@@ -108,6 +108,9 @@ class CommitteeMarch(Forward):
         plan = self.history.push(n) if n < self.experiment.steps and not self.diverged else None
         if plan is not None:  # first of all: a card then works beside what follows
             self.samples.advance(after.drive, plan)
+            pushes = sums[places.push], sums[places.g]
+            point = weights.point_after(after, *(np.full_like(x, x.mean()) if self.exchangeable else x for x in pushes))
+            self.samples.begin_sums(point)
         values = {"m": weights.m_w, "C": weights.C_now, "a": weights.state.a, "beta": weights.state.beta,
                   "loss": sums[places.v], "delta_nu": found.row.delta_nu, "mu": found.row.mu, "ibp_gap": found.gap}
         values |= zip(self.experiment.observables, totals[1] if self.experiment.observables else (), strict=True)
@@ -115,11 +118,7 @@ class CommitteeMarch(Forward):
             self.curves[name][n] = value
         enter_units(self.kernels, self.columns, self.kept, weights, found.row, steps)
         if plan is not None:
-            weights.advance(found.row, after, plan)
-            if self.network.trained:
-                pushes = sums[places.push], sums[places.g]
-                weights.push(*(np.full_like(x, x.mean()) if self.exchangeable else x for x in pushes))
-            self.samples.begin_sums(weights.state)
+            weights.advance(found.row, after, point, plan)
 
     def empty_kernels(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         return empty_kernels(self.kept, self.network.units)

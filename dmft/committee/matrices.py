@@ -6,11 +6,21 @@ in either case.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
 
 from dmft.committee.algebra import against, solve_lines, times
 from dmft.committee.state import UnitState
 from dmft.equations.history import History
+
+
+class Solved(NamedTuple):
+    """Lines in order of time times the inverse of L L^T, and half of it, times that of L^T."""
+
+    lines: np.ndarray
+    half: np.ndarray
 
 
 class Matrices:
@@ -30,6 +40,9 @@ class Matrices:
     def expect(self, correlation: np.ndarray, memory: np.ndarray, M_C: np.ndarray) -> None:
         """Say for which lines `noise`, `overlaps`, `given_noise` and `given_weights` will be asked, so that it is begun at once."""
 
+    def expect_step(self, memory: np.ndarray) -> None:
+        """The same for `overlaps` and `responses` of the completed row."""
+
     def noise(self, correlation: np.ndarray, used: int) -> np.ndarray:
         """correlation R^T."""
         return against(correlation, self.state.R, self._stop, used)
@@ -42,18 +55,19 @@ class Matrices:
         """memory R."""
         return times(memory, self.state.R, self._stop, used)
 
-    def given_noise(self, M_C: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """As `solve_lines`, with the factor of M_C: M_C times the inverse, and half of that."""
+    def given_noise(self, M_C: np.ndarray, order: np.ndarray) -> Solved:
+        """A row of M_C with the factor of M_C; order: the entries of the past in order of time."""
         return self._solved(self.state.factor, M_C.take(order, axis=1))
 
-    def given_weights(self, residual: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The same with the ridge, (2 p, slots p): of the present row of Q, and of the residual."""
+    def given_weights(self, residual: np.ndarray, order: np.ndarray) -> tuple[Solved, Callable[[], Solved]]:
+        """The present row of Q with the ridge, and what gives the residual with it: that may take until it is asked for."""
         lines = np.concatenate([self.state.Q_row.take(order, axis=1), residual.take(order, axis=1)])
-        return self._solved(self.state.ridge, lines)
+        both, p = self._solved(self.state.ridge, lines), self.units
+        return Solved(both.lines[:p], both.half[:p]), lambda: Solved(both.lines[p:], both.half[p:])
 
-    def _solved(self, L: np.ndarray, lines: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _solved(self, L: np.ndarray, lines: np.ndarray) -> Solved:
         half = solve_lines(L, lines)
-        return lines, half
+        return Solved(lines, half)
 
     def entered(self, at: int) -> None:
         """The state has new rows of Q and R, from `at` on."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dmft.committee.algebra import factor_lines, keep_solved
-from dmft.committee.weights import UnitCoefficients, UnitOverlaps, UnitRow, UnitWeights, widened
+from dmft.committee.weights import UnitCoefficients, UnitOverlaps, UnitRow, UnitWeights
 from dmft.equations.rows import InUse
 from dmft.model.network import TwoLayer
 
@@ -124,7 +124,9 @@ def identity_residual(weights: UnitWeights, step: UnitCoefficients, overlaps: Un
     if now.drift:
         past, present = past + now.drift * state.Qw_row, present + now.drift * state.Qw_now
     residual = UnitOverlaps(past / now.eta - overlaps.past, present / now.eta - overlaps.now)
-    each = np.abs(residual.past).reshape(weights.units, -1, weights.units) / weights.history.divisor[:, None]
+    each = np.abs(residual.past)
+    if not weights.history.full:
+        each = each.reshape(weights.units, -1, weights.units) / weights.history.divisor[:, None]
     return residual, float(max(each.max(), np.abs(residual.now).max()))
 
 
@@ -132,7 +134,8 @@ def strength(weights: UnitWeights, g_squared: float, share: float, spread: float
     """eps of the ridge; None where tangents have no noise. g_squared: <g.g>/p; share: K_T/K as far as it is trusted, 0 without
     tangents; spread: variance of g'_n sum_k T_nk over samples. Eq. [c-ibp]."""
     by, state, order = weights.estimator, weights.state, weights.history.order
-    diagonal = state.Q.diagonal().reshape(-1, weights.units)[order] / weights.history.divisor[order, None]
+    used = weights.history.upto * weights.units
+    diagonal = state.Q.diagonal()[:used].reshape(-1, weights.units)[order] / weights.history.divisor[order, None]
     floor = by.ridge_floor * float(diagonal.sum() + np.trace(state.Q_now))
     if share == 0.0:
         return floor
@@ -142,16 +145,16 @@ def strength(weights: UnitWeights, g_squared: float, share: float, spread: float
 
 def solved(weights: UnitWeights, row: UnitRow, residual: UnitOverlaps) -> UnitRow:
     """The row corrected by Y with Y (Q + eps D) = e: M_R += D Y of the past, delta_nu -= Y of the present. Eq. [c-ibp]."""
-    state, p, order = weights.state, weights.units, widened(weights.history.order, weights.units)
-    lines, half = weights.matrices.given_weights(residual.past, order)
-    state.ridge_known, known = keep_solved(state.ridge, half[:p]), weights.inner(half, half[:p])
-    pulled, alone = lines[:p], lines[p:]  # Q(n, .) and e times the inverse over the past
+    state, p, order = weights.state, weights.units, weights.order
+    (pulled, half), of_residual = weights.matrices.given_weights(residual.past, order)  # Q(n, .) times the inverse over the past
+    state.ridge_known = keep_solved(state.ridge, half)
     # The present step is the last unknown: it is solved for first, then the past given its value.
-    values, vectors = np.linalg.eigh(_symmetric(state.Q_now + state.ridge_eps * np.eye(p) - known[:p]))
+    values, vectors = np.linalg.eigh(_symmetric(state.Q_now + state.ridge_eps * np.eye(p) - weights.inner(half, half)))
     left = (vectors / np.maximum(values, state.ridge_eps)) @ vectors.T
-    now = (residual.now - known[p:]) @ left
+    alone, half_alone = of_residual()
+    now = (residual.now - weights.inner(half_alone, half)) @ left
     K_R, change = row.K_R.copy(), alone - now @ pulled
-    K_R[:, order] += change if weights.history.full else np.repeat(weights.history.divisor, p)[order] * change
+    K_R[:, weights.past] += change if weights.history.full else np.repeat(weights.history.divisor, p)[order] * change
     return row._replace(K_R=K_R, delta_nu=_symmetric(row.delta_nu - now))
 
 
@@ -166,7 +169,7 @@ def _keep_factor(weights: UnitWeights, eps: float) -> None:
     eps = max(eps, state.ridge_least)
     if not eps / by.ridge_stale < state.ridge_eps < eps * by.ridge_stale:
         state.ridge_eps, state.ridge_from = eps, 0
-    size, order, start = np.repeat(weights.history.size, weights.units), widened(weights.history.order, weights.units), state.ridge_from
+    size, order, start = np.repeat(weights.history.size, weights.units), weights.order, state.ridge_from
     while factor_lines(state.Q, state.ridge_eps * size, order, state.ridge, min(state.ridge_from, len(order)),
                        state.ridge_known) and state.ridge_eps < by.ridge_max:
         state.ridge_eps, state.ridge_from = by.ridge_stale * state.ridge_eps, 0

@@ -76,6 +76,15 @@ class UnitNext(NamedTuple):
     with_previous: np.ndarray  # (p, p) <w_{n+1} w_n^T>, where the rule looks ahead
 
 
+class UnitPoint(NamedTuple):
+    """Where the loss is evaluated at a step."""
+
+    m: np.ndarray  # (p, k)
+    m_w: np.ndarray  # (p, k) of the weights, where that is another point
+    a: np.ndarray  # (p,)
+    beta: np.ndarray  # (p,)
+
+
 class UnitStepFromRow(NamedTuple):
     """What follows from row n of the kernels."""
 
@@ -116,7 +125,7 @@ class UnitWeights(Recursion):
         super().__init__(experiment, history, estimator)
         self.network, self.units, self.state = network, network.units, UnitState.at_start(history.slots, network)
         self.looks_ahead, self._one = experiment.update.looks_ahead, np.eye(network.units)
-        self.matrices = matrices or Matrices(history, network.units)
+        self.matrices, self._order = matrices or Matrices(history, network.units), (-1, np.empty(0, np.int64))
         self.matrices.take(self.state)
         if self.looks_ahead:
             state = self.state
@@ -149,6 +158,18 @@ class UnitWeights(Recursion):
         """The entries of step n - 1."""
         first = int(self.history.order[-1]) * self.units
         return slice(first, first + self.units)
+
+    @property
+    def order(self) -> np.ndarray:
+        """The entries of the past in order of time; as of step n until `advance`."""
+        if self._order[0] != self.n:
+            self._order = self.n, widened(self.history.order, self.units)
+        return self._order[1]
+
+    @property
+    def past(self) -> np.ndarray | slice:
+        """The same as an index."""
+        return slice(0, len(self.order)) if self.history.full else self.order
 
     def _against(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         """A B^T of lines over slots."""
@@ -192,7 +213,8 @@ class UnitWeights(Recursion):
             noise = self.noise_overlaps(correlation)
         else:
             step = self.step_coefficients(row)
-        keep, memory = step
+            self.matrices.expect_step(step.memory)
+        (keep, memory), chi = step, self._noise(row)
         x = self.overlaps_of_step(step, noise)
         b_z = keep @ noise.now.T + eta * self._against(memory, noise.past) + eta * row.M_C_now  # [c-Q]
         m_u = self.free * state.m - eta * row.mu  # [c-m]
@@ -207,7 +229,7 @@ class UnitWeights(Recursion):
         S = q_u + m_u @ m_u.T
         A = self.network.constraint.projection(S)  # [c-a]
         following = UnitNext(A @ x.past, A @ x.now, A @ q_u @ A.T, A @ m_u, A @ back)
-        return UnitStepFromRow(UnitDrive(A, keep, memory, *self._noise(row), sqrt(now.heat), now.drift), following, S)
+        return UnitStepFromRow(UnitDrive(A, keep, memory, *chi, sqrt(now.heat), now.drift), following, S)
 
     def _with_weights(self, row: UnitRow, keep: np.ndarray, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """<u w_n^T> and <chi_n w_n^T> (p, p), of the unscaled step u and the weights w_n it starts from; 0 unless the rule looks
@@ -221,22 +243,22 @@ class UnitWeights(Recursion):
 
     def _noise(self, row: UnitRow) -> tuple[np.ndarray, np.ndarray]:
         """Weights (p, slots p) of chi_n given the past, and the root (p, p) of what is left of its covariance. Eq. [c-chi]."""
-        state, order, jitter = self.state, self._factored(), self.estimator.jitter
+        self._factored()
+        state, jitter = self.state, self.estimator.jitter
         weights, white = np.zeros_like(row.M_C), jitter * np.diag(row.M_C_now)
-        lines, half = self.matrices.given_noise(row.M_C, order)
+        lines, half = self.matrices.given_noise(row.M_C, self.order)
         state.factor_known = keep_solved(state.factor, half)
         left = row.M_C_now + np.diag(white) - self.inner(half, half)
-        weights[:, order] = lines
+        weights[:, self.past] = lines
         return weights, lower_root(left, 0.01 * white)
 
-    def _factored(self) -> np.ndarray:
-        """Bring the factor of M_C over the past up to date; returns the entries of the past in order of time."""
-        state, order = self.state, widened(self.history.order, self.units)
+    def _factored(self) -> None:
+        """Bring the factor of M_C over the past up to date."""
+        state, order = self.state, self.order
         if state.factor_from < len(order):
             state.floored += factor_lines(state.M_C, state.jitter, order, state.factor, state.factor_from, state.factor_known)
             self.matrices.factored("factor", state.factor_from, len(order))
         state.factor_from = len(order)
-        return order
 
     def _responses(self, drive: UnitDrive) -> tuple[np.ndarray, np.ndarray]:
         """Row n+1 of R against the past (p, slots p), and R(n+1, n)."""
@@ -246,9 +268,9 @@ class UnitWeights(Recursion):
             r += drive.drift * state.Rw_row
         return drive.A @ r, eta / self.experiment.eta_0 * drive.A
 
-    def advance(self, row: UnitRow, after: UnitStepFromRow, plan: Plan) -> None:
-        """Enter row n into the past (plan made by History.push for step n) and move to step n+1. What samples do not need to go on
-        is computed here alone: a card works on them meanwhile."""
+    def advance(self, row: UnitRow, after: UnitStepFromRow, point: UnitPoint, plan: Plan) -> None:
+        """Enter row n into the past (plan made by History.push for step n) and move to step n+1, to `point`. What samples do not
+        need to go on is computed here alone: a card works on them meanwhile."""
         state, p, merges, following = self.state, self.units, wide(plan.merges, self.units), after.next
         r, r_last = self._responses(after.drive)
         if self.looks_ahead:
@@ -259,14 +281,14 @@ class UnitWeights(Recursion):
             for rows in (Q_row, R_row, M_C, x, r, state.m_past, state.jitter[None]):
                 for line in rows:
                     merge_vectors(merges, (line,))
-        s = slice(plan.slot * p, (plan.slot + 1) * p)
-        state.Q[s], state.Q[:, s], state.Q[s, s] = Q_row, Q_row.T, state.Q_now
+        s, used = slice(plan.slot * p, (plan.slot + 1) * p), self.used
+        state.Q[s], state.Q[:used, s], state.Q[s, s] = Q_row, Q_row[:, :used].T, state.Q_now
         state.R[s] = R_row
-        state.M_C[s], state.M_C[:, s], state.M_C[s, s] = M_C, M_C.T, row.M_C_now
+        state.M_C[s], state.M_C[:used, s], state.M_C[s, s] = M_C, M_C[:, :used].T, row.M_C_now
         state.jitter[s], state.m_past[:, s] = self.estimator.jitter * np.diag(row.M_C_now), state.m.T
         x[:, s], r[:, s] = following.Q_with_last, r_last
         state.Q_row, state.R_row, state.Q_now = x, r, following.Q_now
-        state.m, state.n = following.m, state.n + 1
+        state.m, state.a, state.beta, state.n = point.m, point.a, point.beta, state.n + 1
         self.matrices.entered(s.start)
         for at in plan.joins:
             self._join(at * p)
@@ -286,7 +308,7 @@ class UnitWeights(Recursion):
         """Row n+1 of y from that of w, y_{n+1} = (1 + beta) w_{n+1} - beta w_n, with r and r_last, its responses; stores the row of
         w_{n+1} in the state. Eq. [momentum]."""
         state, beta = self.state, self.experiment.update.lookahead(self.state.n + 1)
-        Qw_row, Rw_row, Qw_last, Qww, m_w = state.Qw_row, state.Rw_row, state.Qw_now, state.Qww, state.m_w
+        Qw_row, Rw_row, Qw_last, Qww = state.Qw_row, state.Rw_row, state.Qw_now, state.Qww
         norm, cross = following.Q_now, following.with_previous
         state.Qw_row, state.Rw_row = following.Q_row.copy(), r.copy()
         for line in (*state.Qw_row, *state.Rw_row):
@@ -296,13 +318,21 @@ class UnitWeights(Recursion):
         state.Qw_now, state.Qww, state.m_w = (1 + beta) * norm - beta * cross, norm, following.m
         ahead = following._replace(
             Q_row=(1 + beta) * following.Q_row - beta * Qw_row, Q_with_last=(1 + beta) * following.Q_with_last - beta * Qw_last,
-            Q_now=(1 + beta) ** 2 * norm + beta**2 * Qww - beta * (1 + beta) * (cross + cross.T),
-            m=(1 + beta) * following.m - beta * m_w)
+            Q_now=(1 + beta) ** 2 * norm + beta**2 * Qww - beta * (1 + beta) * (cross + cross.T))
         return ahead, (1 + beta) * r - beta * Rw_row, (1 + beta) * r_last
 
-    def push(self, output: np.ndarray, hidden: np.ndarray) -> None:
-        """a and beta from <(s/l) dv/da> and <(s/l) dv/dbeta> (p,) of step n; called after `advance`. Eq. [c-second]."""
-        e, network, state = self.experiment, self.network, self.state
-        rate = e.alpha * e.eta_n[state.n - 1] / e.eta_0
-        state.a = state.a - network.train * rate * output
-        state.beta = state.beta - network.train_intercepts * rate * hidden
+    def point_after(self, after: UnitStepFromRow, output: np.ndarray, hidden: np.ndarray) -> UnitPoint:
+        """The point of step n+1. output, hidden: <(s/l) dv/da> and <(s/l) dv/dbeta> (p,) of step n. Eq. [c-second]."""
+        e, network, state, m = self.experiment, self.network, self.state, after.next.m
+        if not network.trained:
+            return UnitPoint(self._ahead(m), m, state.a, state.beta)
+        rate = e.alpha * e.eta_n[state.n] / e.eta_0
+        return UnitPoint(self._ahead(m), m, state.a - network.train * rate * output,
+                         state.beta - network.train_intercepts * rate * hidden)
+
+    def _ahead(self, m: np.ndarray) -> np.ndarray:
+        """m_{n+1} of the point where gradients are taken from that of the weights. Eq. [momentum]."""
+        if not self.looks_ahead:
+            return m
+        beta = self.experiment.update.lookahead(self.n + 1)
+        return (1 + beta) * m - beta * self.state.m_w

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dmft
+from dmft.committee.card_matrices import CardMatrices
 from dmft.committee.formulas import stiffness
 from dmft.committee.gpu import UnitTiling
 from dmft.committee.march import CommitteeMarch
@@ -68,6 +69,40 @@ def test_networks_on_a_gpu_are_those_on_the_cpu(card, name):
     assert not want.diverged and abs(want.curves["m"][-1] - want.curves["m"][0]).max() > 0.01
     # Without mini-batches M_C is nearly singular, and the weights of chi on its past amplify rounding.
     assert_same(want, got, 1e-6 if settings["kind"] == "gd" else 1e-8)
+
+
+# A full history, whose matrices are on the card: with the identity and without, kinks, trained layers and momentum, Nesterov.
+@pytest.mark.parametrize("name", ["pair", "relu", *map(slow, ("tangents alone", "unequal", "three units", "nesterov", "one unit"))])
+def test_matrices_of_a_full_history_are_on_the_card(card, name):
+    settings, how = CASES[name]
+    run = network_run(settings)
+    want, got = (solved(gpu, run, per_level=None, **how) for gpu in (None, card))
+    assert isinstance(got.weights.matrices, CardMatrices) and not isinstance(want.weights.matrices, CardMatrices)
+    assert_same(want, got, 1e-8)
+    for matrix in ("Q", "R", "M_C", "factor"):  # the host has them all the same
+        ours, theirs = (np.tril(getattr(march.weights.state, matrix)) for march in (got, want))
+        np.testing.assert_allclose(ours, theirs, atol=1e-7, err_msg=matrix)
+
+
+def test_a_full_history_goes_on_on_a_card_bit_for_bit(card):
+    """From a checkpoint, with factors that have been made anew once and grown by rows; and on the CPU, up to rounding."""
+    run = network_run(PAIR, t_max=1.6)
+    tiling = SMALL if isinstance(card, HostGpu) else None
+    first, second, third = (made(run, 40, gpu=gpu, tiling=tiling) for gpu in (card, card, None))
+    for _ in range(9):
+        first.step()
+    for _ in range(4):  # what it has done before is gone
+        second.step()
+    parts = first.shared(), first.per_sample(), first.per_tangent()
+    kept = [{k: np.array(v) for k, v in flatten(part).items()} for part in parts]
+    for march in (second, third):
+        march.restore(*kept)
+    for march in (first, second, third):
+        while not march.done:
+            march.step()
+    for name, curve in first.curves.items():
+        np.testing.assert_array_equal(second.curves[name], curve, err_msg=name)
+    assert_same(first, third, 1e-8)
 
 
 @pytest.mark.parametrize("dtype, close", [(np.float64, 1e-8), slow(np.float32, 1e-5)])
