@@ -15,6 +15,7 @@ import numpy as np
 
 from dmft.committee.draws import UnitDraws
 from dmft.committee.formulas import cuda_formulas
+from dmft.committee.lines import put_turned
 from dmft.committee.nesterov import UnitsAtWeights
 from dmft.committee.rows import SumPlaces, sums_in_use
 from dmft.committee.state import UnitState
@@ -102,8 +103,8 @@ class GpuUnits:
         self.queue, self._begun = gpu.queue(), False
         self.present = gpu.mirror((2, 1 + 2 * p + p * k))  # struct Present of units.cu, and that of the weights
         self.rates = gpu.mirror(6 + 3 * p * p + 2 * slots * p * p)  # struct Rates, memory, chi_weights
-        small, wide = self.rates.host[6 : 6 + 3 * p * p].reshape(3, p, p), self.rates.host[6 + 3 * p * p :].reshape(2, slots * p, p)
-        self.drive = *small, *wide
+        small, wide = self.rates.host[6 : 6 + 3 * p * p], self.rates.host[6 + 3 * p * p :]
+        self.small, self.wide = small.reshape(3, p, p), wide.reshape(2, slots * p, p)
         self.plan = gpu.mirror(8 + 2 * slots + 3 * history.levels, np.int64)  # struct Step, order, merges, held slots
         self.held = self.plan.device[-slots:]
         self._note_held()
@@ -194,8 +195,9 @@ class GpuUnits:
         e, slots, order = self.experiment, self.slots, self.order
         chain, merges, rates, lines = e.batches.chain(self.n), len(plan.merges), self.rates.host, self.plan.host
         rates[:5] = e.eta_n[self.n], drive.thermal, chain.fraction, chain.p_on, chain.p_off
-        for place, matrix in zip(self.drive, (drive.A, drive.keep, drive.chi_root, drive.memory.T, drive.chi_weights.T)):
-            place[...] = matrix
+        self.small[0], self.small[1], self.small[2] = drive.A, drive.keep, drive.chi_root
+        put_turned(drive.memory, self.wide[0])
+        put_turned(drive.chi_weights, self.wide[1])
         lines[:8] = len(order), self.history.stop[plan.slot], merges, plan.slot, self.n, chain.kind, chain.period, chain.begin
         lines[8 : 8 + len(order)] = order
         lines[8 + slots : 8 + slots + 3 * merges] = plan.merges.ravel()

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dmft.committee.algebra import factor_lines, keep_solved
+from dmft.committee.lines import kernel_lines
 from dmft.committee.weights import UnitCoefficients, UnitOverlaps, UnitRow, UnitWeights
 from dmft.equations.rows import InUse
 from dmft.model.network import TwoLayer
@@ -71,18 +72,17 @@ def alike(kernel: np.ndarray) -> np.ndarray:
 def estimate(weights: UnitWeights, places: SumPlaces, sums: np.ndarray, use: InUse, exchangeable: bool) -> Estimated:
     """Row n of the kernels from the sums of `CommitteeSamples.row_sums` over all samples (weights add up to one)."""
     p, k, alpha = weights.units, weights.network.directions, weights.experiment.alpha
-    groups = np.zeros((3, p, weights.history.slots * p))
-    groups[:, :, : weights.used] = sums[places.numbers :].reshape(3, p, -1)
     gk = sums[places.gk].reshape(p, k)
     carried = sums[places.carried] if use.identity and sums[places.carried] > 0 else 1.0
+    M_C, K_R, gH = kernel_lines(sums[places.numbers :].reshape(3, p, -1), alpha, carried, weights.history.slots * p)
     row = UnitRow(
         delta_nu=alpha * sums[places.gp].reshape(p, p),  # [c-nu]
         mu=alpha * gk,  # [c-mu]
         M_C_now=alpha * sums[places.gg].reshape(p, p),  # [c-MC]
-        M_C=alpha * groups[0],  # [c-MC]
-        K_R=-alpha * groups[1] / carried,  # [c-MR]
+        M_C=M_C,
+        K_R=K_R,
     )
-    overlaps, label = UnitOverlaps(alpha * groups[2], alpha * sums[places.gh].reshape(p, p)), sums[places.label].reshape(p, k)
+    overlaps, label = UnitOverlaps(gH, alpha * sums[places.gh].reshape(p, p)), sums[places.label].reshape(p, k)
     if exchangeable:
         row = UnitRow(alike(row.delta_nu), np.tile(row.mu.mean(axis=0), (p, 1)), *map(alike, row[2:]))
         overlaps, label = UnitOverlaps(*map(alike, overlaps)), np.tile(label.mean(axis=0), (p, 1))
@@ -134,8 +134,9 @@ def strength(weights: UnitWeights, g_squared: float, share: float, spread: float
     """eps of the ridge; None where tangents have no noise. g_squared: <g.g>/p; share: K_T/K as far as it is trusted, 0 without
     tangents; spread: variance of g'_n sum_k T_nk over samples. Eq. [c-ibp]."""
     by, state, order = weights.estimator, weights.state, weights.history.order
-    used = weights.history.upto * weights.units
-    diagonal = state.Q.diagonal()[:used].reshape(-1, weights.units)[order] / weights.history.divisor[order, None]
+    diagonal = state.Q.diagonal()[: weights.history.upto * weights.units]
+    if not weights.history.full:
+        diagonal = diagonal.reshape(-1, weights.units)[order] / weights.history.divisor[order, None]
     floor = by.ridge_floor * float(diagonal.sum() + np.trace(state.Q_now))
     if share == 0.0:
         return floor

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dmft.committee.algebra import against, factor_lines, join_lines, keep_solved
+from dmft.committee.lines import add_both
 from dmft.committee.matrices import Matrices
 from dmft.committee.state import UnitState
 from dmft.equations.blocks import NONE
@@ -199,7 +200,7 @@ class UnitWeights(Recursion):
     def overlaps_of_step(self, step: UnitCoefficients, noise: UnitOverlaps) -> UnitOverlaps:
         """x_j, of the step before it is scaled, with the past and with w_n. Eq. [c-Q]."""
         state, eta, (keep, memory) = self.state, self.settings.eta, step
-        past = keep @ state.Q_row + eta * self.matrices.overlaps(memory, self.used) + eta * noise.past
+        past = add_both(keep @ state.Q_row, eta, self.matrices.overlaps(memory, self.used), noise.past)
         now = keep @ state.Q_now + eta * self._against(memory, state.Q_row) + eta * noise.now
         if self.settings.drift:
             past, now = past + self.settings.drift * state.Qw_row, now + self.settings.drift * state.Qw_now
