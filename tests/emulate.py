@@ -235,7 +235,10 @@ class HostQueue:
             self._recorded[name] = _recording = []
             launches()
             _recording = None
-        for work in self._recorded[name]:
+        self.replay(self._recorded[name])
+
+    def replay(self, launched):
+        for work in launched:
             work()
 
     def wait(self):

@@ -11,6 +11,7 @@ past become one, factors change from some row on in every step.
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import IntEnum
 from functools import partial
 from pathlib import Path
 
@@ -25,28 +26,59 @@ from dmft.core.device import CUDA, WARP, Gpu, source
 from dmft.equations.history import History
 
 MATRIX_SOURCE = Path(__file__).parent / "cuda" / "matrices.cu"
-TOGETHER, ROWS = 8, 4  # warps of a block of threads, and the rows that it takes; slots come in groups of four
+WARPS_OF_BLOCK, ROWS_OF_BLOCK = 8, 4  # warps of a block of threads, and the rows that it takes; slots come in groups of four
 HEAD = 8  # numbers before lines
-WHOLE, UPTO, FROM = range(3)  # entries of a row that count
-Q, R, R_BACK, W, W_BACK, RIDGE_W, RIDGE_W_BACK, L, L_BACK = range(9)  # matrices on the card; BACK: transposed
-COPIES = 9  # of matrices on the card, their number
-NEW_Q, NEW_R, NEW_W, NEW_RIDGE_W, NEW_L = range(5)  # places of new rows
-PLACES = 5  # their number
-INVERSES = {"factor": NEW_W, "ridge": NEW_RIDGE_W}
-NOWHERE = -1.0
+NOT_SENT = -1.0
 NO_LINES = 1 << 20
 Task = tuple[int, ...]  # of `products`: lines, or -1 - a result; matrix, entries that count, result; what it is added to, sign
 
 
+class OnCard(IntEnum):
+    """Matrices on the card; BACK: transposed."""
+
+    Q = 0
+    R = 1
+    R_BACK = 2
+    W = 3
+    W_BACK = 4
+    RIDGE_W = 5
+    RIDGE_W_BACK = 6
+    L = 7
+    L_BACK = 8
+
+
+class NewRows(IntEnum):
+    """Where rows of a step stand on their way to the card."""
+
+    Q = 0
+    R = 1
+    W = 2
+    RIDGE_W = 3
+    L = 4
+
+
+class Entries(IntEnum):
+    """Which entries of a row count: all, those up to its diagonal, those from there on."""
+
+    WHOLE = 0
+    UPTO = 1
+    FROM = 2
+
+
+MATRICES_ON_CARD = len(OnCard)
+INVERSES = {"factor": NewRows.W, "ridge": NewRows.RIDGE_W}
+
+
 def _halfway(lines: int, first: int, rest: int, half: int) -> list[list[Task]]:
     """Tasks for half = lines L^-T, as W gives it at first, and improved by what is left of the lines then."""
-    return [[(lines, W, UPTO, first)], [(-1 - first, L, UPTO, rest, lines, -1)], [(-1 - rest, W, UPTO, half, -1 - first, 1)]]
+    return [[(lines, OnCard.W, Entries.UPTO, first)], [(-1 - first, OnCard.L, Entries.UPTO, rest, lines, -1)],
+            [(-1 - rest, OnCard.W, Entries.UPTO, half, -1 - first, 1)]]
 
 
 def _back(half: int, first: int, rest: int, solved: int) -> list[list[Task]]:
     """Tasks for solved = half L^-1, in the same way."""
-    return [[(half, W_BACK, FROM, first)], [(-1 - first, L_BACK, FROM, rest, half, -1)],
-            [(-1 - rest, W_BACK, FROM, solved, -1 - first, 1)]]
+    return [[(half, OnCard.W_BACK, Entries.FROM, first)], [(-1 - first, OnCard.L_BACK, Entries.FROM, rest, half, -1)],
+            [(-1 - rest, OnCard.W_BACK, Entries.FROM, solved, -1 - first, 1)]]
 
 
 @njit(**UNCOUNTED, error_model="numpy")
@@ -81,6 +113,7 @@ class Trip:
         self.tasks = [gpu.put(np.array([(*task, NO_LINES, 0)[:6] for task in each], np.int32)) for each in tasks]
         self.results = gpu.mirror((1 + max(task[3] for each in tasks for task in each), units, size))
         self.of: tuple[np.ndarray, ...] = ()  # lines whose results these are
+        self.under_way = False
 
 
 class CardMatrices(Matrices):
@@ -89,36 +122,37 @@ class CardMatrices(Matrices):
     def __init__(self, gpu: Gpu, history: History, units: int):
         assert history.full
         super().__init__(history, units)
-        self.gpu, self.size, self.queue, self._under_way = gpu, history.slots * units, gpu.queue(urgent=True), True
-        constants = {"UNITS": units, "LANES": WARP, "TOGETHER": TOGETHER, "ROWS": ROWS, "HEAD": HEAD, "WHOLE": WHOLE, "UPTO": UPTO,
-                     "FROM": FROM, "NO_LINES": NO_LINES, "PLACES": PLACES}
+        self.gpu, self.size, self.queue = gpu, history.slots * units, gpu.queue(urgent=True)
+        constants = {"UNITS": units, "LANES": WARP, "TOGETHER": WARPS_OF_BLOCK, "ROWS": ROWS_OF_BLOCK, "HEAD": HEAD,
+                     "NO_LINES": NO_LINES, "PLACES": len(NewRows), **{each.name: int(each) for each in Entries}}
         self.kernel = gpu.kernels("\n".join((defines(constants), source(CUDA / "lanes.cuh"), source(MATRIX_SOURCE))),
                                   ("products", "enter_rows"))
-        self.copies = gpu.zeros((COPIES, self.size, self.size))
-        self.news = gpu.mirror(HEAD + PLACES * units * self.size)  # where rows go, and rows
-        self.news_lines = self.news.host[HEAD:].reshape(PLACES, units, self.size)
+        self.copies = gpu.zeros((MATRICES_ON_CARD, self.size, self.size))
+        self.news = gpu.mirror(HEAD + len(NewRows) * units * self.size)  # where rows go, and rows
+        self.news_lines = self.news.host[HEAD:].reshape(len(NewRows), units, self.size)
         trip = partial(Trip, gpu, units, self.size)
-        row = [*_halfway(2, 6, 7, 2), *_back(-3, 6, 7, 4)]  # M_C is nearly singular where kernels are smooth, Q + eps D is not
-        row[0] += [(0, R, UPTO, 0), (1, Q, WHOLE, 1), (3, RIDGE_W, UPTO, 3)]
-        row[1] += [(-4, RIDGE_W_BACK, FROM, 5)]
+        # Lines of a row: correlation, memory, M_C, Q. Results: noise, overlaps, half of M_C and Q, their lines, and two in between.
+        # M_C is nearly singular where kernels are smooth, Q + eps D is not.
+        row = [*_halfway(2, 6, 7, 2), *_back(-3, 6, 7, 4)]
+        row[0] += [(0, OnCard.R, Entries.UPTO, 0), (1, OnCard.Q, Entries.WHOLE, 1), (3, OnCard.RIDGE_W, Entries.UPTO, 3)]
+        row[1] += [(-4, OnCard.RIDGE_W_BACK, Entries.FROM, 5)]
         self.trips = {
             "row": trip(4, row),
-            "residual": trip(1, [[(0, RIDGE_W, UPTO, 0)], [(-1, RIDGE_W_BACK, FROM, 1)]]),
-            "step": trip(1, [[(0, Q, WHOLE, 0), (0, R_BACK, FROM, 1)]]),
+            "residual": trip(1, [[(0, OnCard.RIDGE_W, Entries.UPTO, 0)], [(-1, OnCard.RIDGE_W_BACK, Entries.FROM, 1)]]),
+            "step": trip(1, [[(0, OnCard.Q, Entries.WHOLE, 0), (0, OnCard.R_BACK, Entries.FROM, 1)]]),
             "factor": trip(1, _back(0, 1, 2, 0)),
-            "ridge": trip(1, [[(0, RIDGE_W_BACK, FROM, 0)]])}
+            "ridge": trip(1, [[(0, OnCard.RIDGE_W_BACK, Entries.FROM, 0)]])}
 
     def take(self, state: UnitState) -> None:
         super().take(state)
         self._arrive()
-        self.news.host[:HEAD] = NOWHERE
         self.rows = dict.fromkeys(INVERSES, 0)  # of W that are on the card, or on their way
         self.next: dict[str, np.ndarray | None] = dict.fromkeys(INVERSES)  # half W of the rows after these, where known
         for trip in self.trips.values():
             trip.of = ()
-        for place, matrix in ((Q, state.Q), (R, state.R), (R_BACK, state.R.T)):
+        for place, matrix in ((OnCard.Q, state.Q), (OnCard.R, state.R), (OnCard.R_BACK, state.R.T)):
             self.gpu.fill(self.copies[place], matrix)
-        self.copies[W:] = 0.0
+        self.copies[OnCard.W:] = 0.0
         for name, size in (("factor", state.factor_from), ("ridge", state.ridge_from)):
             self.factored(name, 0, size)
 
@@ -129,41 +163,45 @@ class CardMatrices(Matrices):
         trip = self.trips[name]
         for place, line in zip(trip.lines, lines):
             place[:, :past] = line[:, :past]
-        trip.sent.host[0], trip.of, self._under_way = past, of, True
-        self.queue.run(name, partial(self._launch, trip))
+        trip.sent.host[0], trip.of, trip.under_way = past, of, True
+        news = bool((self.news.host[: len(NewRows)] >= 0).any())
+        self.queue.run((name, news), partial(self._launch, trip, news))
         return trip
 
-    def _launch(self, trip: Trip) -> None:
-        """All launches of a trip, with the new rows since the last one."""
+    def _launch(self, trip: Trip, news: bool) -> None:
+        """All launches of a trip, which takes new rows along where there are any."""
         size = np.int32(self.size)
-        self._launch_news()
+        if news:
+            self._launch_news()
         trip.sent.send()
         for tasks in trip.tasks:
-            self.kernel["products"]((self.size // ROWS, len(tasks)), (WARP * TOGETHER,), (
-                size, tasks, self.copies, trip.sent.device, trip.results.device), 8 * ROWS * self.units * TOGETHER)
+            self.kernel["products"]((self.size // ROWS_OF_BLOCK, len(tasks)), (WARP * WARPS_OF_BLOCK,), (
+                size, tasks, self.copies, trip.sent.device, trip.results.device), 8 * ROWS_OF_BLOCK * self.units * WARPS_OF_BLOCK)
         trip.results.fetch()
 
     def _launch_news(self) -> None:
         self.news.send()
-        grid, threads = (-(-self.size // (WARP * TOGETHER)), PLACES), (WARP * TOGETHER,)
+        grid, threads = (-(-self.size // (WARP * WARPS_OF_BLOCK)), len(NewRows)), (WARP * WARPS_OF_BLOCK,)
         self.kernel["enter_rows"](grid, threads, (np.int32(self.size), self.news.device, self.copies), 0)
 
     def _arrive(self) -> None:
         """Wait for all that is on its way."""
-        if self._under_way:
-            self.queue.wait()
-            self.news.host[:HEAD], self._under_way = NOWHERE, False
+        self.queue.wait()
+        self.news.host[:HEAD] = NOT_SENT
+        for trip in self.trips.values():
+            trip.under_way = False
 
     def _results(self, trip: Trip) -> np.ndarray:
-        self._arrive()
+        if trip.under_way:
+            self._arrive()
         return trip.results.host
 
     def _put(self, place: int, at: int, rows: np.ndarray | None = None) -> np.ndarray:
         """Room for new rows (p, size) from row `at` on, which the next trip takes along; rows: what is to stand there."""
-        self._arrive()
+        if any(trip.under_way for trip in self.trips.values()):  # it may be taking rows along
+            self._arrive()
         if self.news.host[place] >= 0:  # one block of rows at a time
             self.queue.run("news", self._launch_news)
-            self._under_way = True
             self._arrive()
         self.news.host[place] = at
         if rows is not None:
@@ -220,8 +258,8 @@ class CardMatrices(Matrices):
     # --- what changes ------------------------------------------------------------------------------------------
 
     def entered(self, at: int) -> None:
-        self._put(NEW_Q, at, self.state.Q[at : at + self.units])
-        self._put(NEW_R, at, self.state.R[at : at + self.units])
+        self._put(NewRows.Q, at, self.state.Q[at : at + self.units])
+        self._put(NewRows.R, at, self.state.R[at : at + self.units])
 
     def factored(self, name: str, start: int, size: int) -> None:
         if start < self.rows[name]:
@@ -233,5 +271,5 @@ class CardMatrices(Matrices):
                 solved = self._results(self._go(name, (), (factor[first : first + p],), first))[0]
             inverse_rows(factor[first : first + p, first : first + p], solved, first, self._put(INVERSES[name], first))
             if name == "factor":
-                self._put(NEW_L, first, np.tril(factor[first : first + p], first))
+                self._put(NewRows.L, first, np.tril(factor[first : first + p], first))
             self.rows[name] = first + p

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dmft.committee.card_matrices import COPIES, CardMatrices
+from dmft.committee.card_matrices import MATRICES_ON_CARD, CardMatrices
 from dmft.committee.draws import draw_units
 from dmft.committee.gpu import MOST_BLOCKS, GpuUnits, UnitTiling
 from dmft.committee.kernels import PastSteps, empty_kernels, enter_units
@@ -48,7 +48,8 @@ def committee_bytes(network: TwoLayer, history: History, sampling: Sampling, dty
     control = (item * size + 16.0 * p) * network.directions if sampling.stein else 0.0
     samples = sampling.samples * (8.0 * size + 2.0 * item * size + control + 8.0 * (8 * p + 16))
     blocks = min(sampling.samples / 8, LARGEST_BLOCK_COUNT) * 48.0 * p * size
-    return share * (samples + sampling.carriers * item * (history.packed * p + 2.0 * size)) + COPIES * 8.0 * size**2 + blocks
+    tangents = sampling.carriers * item * (history.packed * p + 2.0 * size)
+    return share * (samples + tangents) + MATRICES_ON_CARD * 8.0 * size**2 + blocks
 
 
 class CommitteeMarch(Forward):

@@ -59,7 +59,10 @@ class Queue:
     queue waits for all of them, and they for it."""
 
     def __init__(self, cupy: Any, urgent: bool):
-        self._stream = cupy.cuda.Stream(priority=-1 if urgent else 0)
+        try:
+            self._stream = cupy.cuda.Stream(priority=-1 if urgent else 0)
+        except TypeError:  # older versions of CuPy have no priorities: the queue waits its turn then
+            self._stream = cupy.cuda.Stream()
         self._recorded: dict[Hashable, Any] = {}
 
     def run(self, name: Hashable, launches: Callable[[], None], record: bool = True) -> None:

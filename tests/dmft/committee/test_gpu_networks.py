@@ -19,7 +19,7 @@ from dmft.core.tree import flatten
 from dmft.model.activations import register_activation
 from dmft.samples.formulas import overshoots
 from dmft.samples.sampling import Sampling
-from tests.emulate import COMPILER, HostGpu
+from tests.emulate import COMPILER, HostGpu, HostQueue
 from tests.marks import slow
 from tests.network_cases import PAIR, SPHERES, UNEQUAL, made, network_run
 from tests.spoilt import spoilt_step
@@ -82,6 +82,36 @@ def test_matrices_of_a_full_history_are_on_the_card(card, name):
     for matrix in ("Q", "R", "M_C", "factor"):  # the host has them all the same
         ours, theirs = (np.tril(getattr(march.weights.state, matrix)) for march in (got, want))
         np.testing.assert_allclose(ours, theirs, atol=1e-7, err_msg=matrix)
+
+
+class LateQueue(HostQueue):
+    """What is launched happens when it is waited for, as late as on a card that is busy."""
+
+    def __init__(self):
+        super().__init__()
+        self.waiting = []
+
+    def replay(self, launched):
+        self.waiting.append(launched)
+
+    def wait(self):
+        for launched in self.waiting:
+            super().replay(launched)
+        self.waiting.clear()
+
+
+class LateGpu(HostGpu):
+    def queue(self, urgent=False):
+        return LateQueue()
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no C++ compiler to run CUDA sources on the host")
+def test_nothing_is_read_before_it_has_been_waited_for():
+    """Nor overwritten before it has been sent: the bits of a card that does everything at once."""
+    run = network_run(PAIR, t_max=0.8)
+    want, got = (solved(gpu, run, per_level=None) for gpu in (HostGpu(), LateGpu()))
+    for name, curve in want.curves.items():
+        np.testing.assert_array_equal(got.curves[name], curve, err_msg=name)
 
 
 def test_a_full_history_goes_on_on_a_card_bit_for_bit(card):
