@@ -1,7 +1,8 @@
 """Samples of a network on a GPU: the same operations as samples.CommitteeSamples, with the sources in dmft/committee/cuda.
 
 As dmft/samples/gpu.py has it for one unit: the card holds what has a line per sample, the host the small linear algebra of the
-kernels, which is p times wider here. Units and directions are constants of the source. A checkpoint is that of the CPU.
+kernels, which is p times wider here (with a full history card_matrices.py helps). Units and directions are constants of the source.
+A checkpoint is that of the CPU.
 """
 
 from __future__ import annotations
