@@ -248,13 +248,17 @@ class HostQueue:
         self._recorded, self._waiting, self._ended = {}, [], 0
 
     def run(self, name, launches, record=True):
-        global _recording, _waiting
+        global _recording
         if record and name not in self._recorded:
             self._recorded[name] = _recording = []
             launches()
             _recording = None
+        self.replay(self._recorded[name] if record else [launches])
+
+    def replay(self, launched):
+        global _waiting
         _waiting = self._waiting
-        for work in self._recorded[name] if record else (launches,):
+        for work in launched:
             work()
         _waiting = None
 
@@ -296,7 +300,7 @@ class HostGpu:
     def mirror(self, shape, dtype=np.float64):
         return HostMirror(shape, dtype)
 
-    def queue(self):
+    def queue(self, urgent=False):
         return HostQueue()
 
     def get(self, array):

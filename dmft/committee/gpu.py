@@ -1,7 +1,8 @@
 """Samples of a network on a GPU: the same operations as samples.CommitteeSamples, with the sources in dmft/committee/cuda.
 
 As dmft/samples/gpu.py has it for one unit: the card holds what has a line per sample, the host the small linear algebra of the
-kernels, which is p times wider here. Units and directions are constants of the source. A checkpoint is that of the CPU.
+kernels, which is p times wider here (with a full history card_matrices.py helps). Units and directions are constants of the source.
+A checkpoint is that of the CPU.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import numpy as np
 
 from dmft.committee.draws import UnitDraws
 from dmft.committee.formulas import cuda_formulas
+from dmft.committee.lines import put_turned
 from dmft.committee.nesterov import UnitsAtWeights
 from dmft.committee.rows import SumPlaces, sums_in_use
-from dmft.committee.weights import UnitDrive, UnitState, widened
+from dmft.committee.state import UnitState
+from dmft.committee.weights import UnitDrive, UnitPoint, widened
 from dmft.core.cuda_numbers import defines, enum
 from dmft.core.device import CUDA, WARP, Gpu, source
 from dmft.equations.blocks import NONE
@@ -101,6 +104,8 @@ class GpuUnits:
         self.queue, self._begun = gpu.queue(), False
         self.present = gpu.mirror((2, 1 + 2 * p + p * k))  # struct Present of units.cu, and that of the weights
         self.rates = gpu.mirror(6 + 3 * p * p + 2 * slots * p * p)  # struct Rates, memory, chi_weights
+        small, wide = self.rates.host[6 : 6 + 3 * p * p], self.rates.host[6 + 3 * p * p :]
+        self.small, self.wide = small.reshape(3, p, p), wide.reshape(2, slots * p, p)
         self.plan = gpu.mirror(8 + 2 * slots + 3 * history.levels, np.int64)  # struct Step, order, merges, held slots
         self.held = self.plan.device[-slots:]
         self._note_held()
@@ -140,12 +145,12 @@ class GpuUnits:
             *self._ints(self.count, self.block, self.parts, into.columns, self.width), present, self.weight, self.line, self.kappa,
             self.y, self.slope, h, self.s, self.Y, *made, into.partial), 8 * self.places.numbers * (self.part // WARP))
 
-    def begin_sums(self, state: UnitState) -> None:
+    def begin_sums(self, point: UnitPoint | UnitState) -> None:
         """Let the card begin with what `row_sums` will be asked for."""
         e, p = self.experiment, self.network.units
-        for at, m in enumerate((state.m, state.m_w) if self.behind else (state.m,)):
+        for at, m in enumerate((point.m, point.m_w) if self.behind else (point.m,)):
             line = self.present.host[at]
-            line[0], line[1 : 1 + p], line[1 + p : 1 + 2 * p] = e.scale_n[min(self.n, e.steps - 1)], state.a, state.beta
+            line[0], line[1 : 1 + p], line[1 + p : 1 + 2 * p] = e.scale_n[min(self.n, e.steps - 1)], point.a, point.beta
             line[1 + 2 * p :] = m.ravel()
         self.queue.run(("sums", int(e.loss_n[self.n]), self.n % 2), self._sums, record=not self.behind)
         self._begun = True
@@ -191,8 +196,9 @@ class GpuUnits:
         e, slots, order = self.experiment, self.slots, self.order
         chain, merges, rates, lines = e.batches.chain(self.n), len(plan.merges), self.rates.host, self.plan.host
         rates[:5] = e.eta_n[self.n], drive.thermal, chain.fraction, chain.p_on, chain.p_off
-        matrices = drive.A, drive.keep, drive.chi_root, drive.memory.T, drive.chi_weights.T
-        rates[6:] = np.concatenate([each.ravel() for each in matrices])
+        self.small[0], self.small[1], self.small[2] = drive.A, drive.keep, drive.chi_root
+        put_turned(drive.memory, self.wide[0])
+        put_turned(drive.chi_weights, self.wide[1])
         lines[:8] = len(order), self.history.stop[plan.slot], merges, plan.slot, self.n, chain.kind, chain.period, chain.begin
         lines[8 : 8 + len(order)] = order
         lines[8 + slots : 8 + slots + 3 * merges] = plan.merges.ravel()
@@ -208,9 +214,10 @@ class GpuUnits:
     def _note_held(self) -> None:
         """Write down which slots hold something now, then those that did once, for the sums of this step and the step after it."""
         self.order = self.history.order  # before the next step
-        held, empty = self.plan.host[-self.slots :], np.flatnonzero(self.history.size[: self.history.upto] == 0)
-        held[:] = UNUSED
-        held[: len(self.order)], held[len(self.order) : len(self.order) + len(empty)] = self.order, -1 - empty
+        held, count, upto = self.plan.host[-self.slots :], len(self.order), self.history.upto
+        held[:count], held[upto:] = self.order, UNUSED
+        if upto > count:
+            held[count:upto] = -1 - np.flatnonzero(self.history.size[:upto] == 0)
 
     def _step(self, merging: bool) -> None:
         """All launches of `advance`."""

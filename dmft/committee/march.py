@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from dmft.committee.card_matrices import MATRICES_ON_CARD, CardMatrices
 from dmft.committee.draws import draw_units
 from dmft.committee.gpu import MOST_BLOCKS, GpuUnits, UnitTiling
 from dmft.committee.kernels import PastSteps, empty_kernels, enter_units
@@ -42,12 +43,13 @@ def committee_sampling(network: TwoLayer, sampling: Sampling) -> Sampling:
 
 def committee_bytes(network: TwoLayer, history: History, sampling: Sampling, dtype: type, share: float = 1.0) -> float:
     """Resident bytes of a solution on a rank with this share of its samples, with one sign vector per sample with tangents. Every
-    rank has all of Q, R, M_C, the factors, and the sums over all blocks. Eq. [c-probe]."""
+    rank has all of Q, R, M_C, the factors (a card so many copies of them), and the sums over all blocks. Eq. [c-probe]."""
     p, item, size = network.units, np.dtype(dtype).itemsize, history.slots * network.units
     control = (item * size + 16.0 * p) * network.directions if sampling.stein else 0.0
     samples = sampling.samples * (8.0 * size + 2.0 * item * size + control + 8.0 * (8 * p + 16))
     blocks = min(sampling.samples / 8, LARGEST_BLOCK_COUNT) * 48.0 * p * size
-    return share * (samples + sampling.carriers * item * (history.packed * p + 2.0 * size)) + 5 * 8.0 * size**2 + blocks
+    tangents = sampling.carriers * item * (history.packed * p + 2.0 * size)
+    return share * (samples + tangents) + MATRICES_ON_CARD * 8.0 * size**2 + blocks
 
 
 class CommitteeMarch(Forward):
@@ -66,7 +68,8 @@ class CommitteeMarch(Forward):
         network, sampling = self.network, committee_sampling(self.network, sampling)
         self.history = history_for(experiment, per_level, wanted)
         self.kept = Kept.of(self.history, 0, wanted)
-        self.weights = UnitWeights(experiment, network, self.history, sampling.estimator)
+        matrices = CardMatrices(gpu, self.history, network.units) if gpu and self.history.full else None
+        self.weights = UnitWeights(experiment, network, self.history, sampling.estimator, matrices)
         sizes = sampling.samples, sampling.carriers, comm
         self.blocks = card_blocks(*sizes, MOST_BLOCKS) if gpu else blocks_for(*sizes)
         carriers, samples = sampling.carriers, sampling.samples
@@ -106,6 +109,9 @@ class CommitteeMarch(Forward):
         plan = self.history.push(n) if n < self.experiment.steps and not self.diverged else None
         if plan is not None:  # first of all: a card then works beside what follows
             self.samples.advance(after.drive, plan)
+            pushes = sums[places.push], sums[places.g]
+            point = weights.point_after(after, *(np.full_like(x, x.mean()) if self.exchangeable else x for x in pushes))
+            self.samples.begin_sums(point)
         values = {"m": weights.m_w, "C": weights.C_now, "a": weights.state.a, "beta": weights.state.beta,
                   "loss": sums[places.v], "delta_nu": found.row.delta_nu, "mu": found.row.mu, "ibp_gap": found.gap}
         values |= zip(self.experiment.observables, totals[1] if self.experiment.observables else (), strict=True)
@@ -113,11 +119,7 @@ class CommitteeMarch(Forward):
             self.curves[name][n] = value
         enter_units(self.kernels, self.columns, self.kept, weights, found.row, steps)
         if plan is not None:
-            weights.advance(found.row, after, plan)
-            if self.network.trained:
-                pushes = sums[places.push], sums[places.g]
-                weights.push(*(np.full_like(x, x.mean()) if self.exchangeable else x for x in pushes))
-            self.samples.begin_sums(weights.state)
+            weights.advance(found.row, after, point, plan)
 
     def empty_kernels(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         return empty_kernels(self.kept, self.network.units)

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dmft.committee.algebra import factor_lines, keep_solved, solve_lines
-from dmft.committee.weights import UnitOverlaps, UnitRow, UnitWeights, widened
+from dmft.committee.algebra import factor_lines, keep_solved
+from dmft.committee.lines import kernel_lines
+from dmft.committee.weights import UnitCoefficients, UnitOverlaps, UnitRow, UnitWeights
 from dmft.equations.rows import InUse
 from dmft.model.network import TwoLayer
 
@@ -71,29 +72,31 @@ def alike(kernel: np.ndarray) -> np.ndarray:
 def estimate(weights: UnitWeights, places: SumPlaces, sums: np.ndarray, use: InUse, exchangeable: bool) -> Estimated:
     """Row n of the kernels from the sums of `CommitteeSamples.row_sums` over all samples (weights add up to one)."""
     p, k, alpha = weights.units, weights.network.directions, weights.experiment.alpha
-    groups = np.zeros((3, p, weights.history.slots * p))
-    groups[:, :, : weights.used] = sums[places.numbers :].reshape(3, p, -1)
     gk = sums[places.gk].reshape(p, k)
     carried = sums[places.carried] if use.identity and sums[places.carried] > 0 else 1.0
+    M_C, K_R, gH = kernel_lines(sums[places.numbers :].reshape(3, p, -1), alpha, carried, weights.history.slots * p)
     row = UnitRow(
         delta_nu=alpha * sums[places.gp].reshape(p, p),  # [c-nu]
         mu=alpha * gk,  # [c-mu]
         M_C_now=alpha * sums[places.gg].reshape(p, p),  # [c-MC]
-        M_C=alpha * groups[0],  # [c-MC]
-        K_R=-alpha * groups[1] / carried,  # [c-MR]
+        M_C=M_C,
+        K_R=K_R,
     )
-    overlaps, label = UnitOverlaps(alpha * groups[2], alpha * sums[places.gh].reshape(p, p)), sums[places.label].reshape(p, k)
+    overlaps, label = UnitOverlaps(gH, alpha * sums[places.gh].reshape(p, p)), sums[places.label].reshape(p, k)
     if exchangeable:
         row = UnitRow(alike(row.delta_nu), np.tile(row.mu.mean(axis=0), (p, 1)), *map(alike, row[2:]))
         overlaps, label = UnitOverlaps(*map(alike, overlaps)), np.tile(label.mean(axis=0), (p, 1))
     g_squared, noise, largest, spread = float(np.trace(sums[places.gg].reshape(p, p))) / p, None, 0.0, 0.0
     if use.identity:
-        noise = weights.noise_overlaps(row)
-        residual, largest = identity_residual(weights, row, overlaps, noise)
         mean = sums[places.response] / carried
         spread = max(float(sums[places.response2] / carried - mean @ mean), 0.0) / p
         eps = strength(weights, g_squared, use.trusted, spread)
-        row = row if eps is None else solved(weights, row, residual, eps)
+        if eps is not None:
+            _keep_factor(weights, eps)
+        correlation, step = weights.begin(row)
+        noise = weights.noise_overlaps(correlation)
+        residual, largest = identity_residual(weights, step, overlaps, noise)
+        row = row if eps is None else solved(weights, row, residual)
     if use.stein:
         faint = use.faint * spread / use.share
         row = controlled(weights, row, alpha * label, float(sums[places.wild]), g_squared / (g_squared + faint) if faint else 1.0,
@@ -110,10 +113,10 @@ def controlled(weights: UnitWeights, row: UnitRow, label: np.ndarray, wild: floa
     return row._replace(mu=row.mu - share * (row.mu - through_fields - label))  # [c-stein]
 
 
-def identity_residual(weights: UnitWeights, row: UnitRow, overlaps: UnitOverlaps, noise: UnitOverlaps
+def identity_residual(weights: UnitWeights, step: UnitCoefficients, overlaps: UnitOverlaps, noise: UnitOverlaps
                       ) -> tuple[UnitOverlaps, float]:
-    """e_j, the residual of the identity for a row, and its largest entry. overlaps: alpha <g_n h_j^T>. Eq. [c-ibp]."""
-    state, now, x = weights.state, weights.settings, weights.overlaps_of_step(weights.step_coefficients(row), noise)
+    """e_j, the residual of the identity for the row of a step, and its largest entry. overlaps: alpha <g_n h_j^T>. Eq. [c-ibp]."""
+    state, now, x = weights.state, weights.settings, weights.overlaps_of_step(step, noise)
     past, present = weights.free * state.Q_row - x.past, weights.free * state.Q_now - x.now
     if now.recoil:
         past -= now.recoil * state.Q[weights.last]
@@ -121,7 +124,9 @@ def identity_residual(weights: UnitWeights, row: UnitRow, overlaps: UnitOverlaps
     if now.drift:
         past, present = past + now.drift * state.Qw_row, present + now.drift * state.Qw_now
     residual = UnitOverlaps(past / now.eta - overlaps.past, present / now.eta - overlaps.now)
-    each = np.abs(residual.past).reshape(weights.units, -1, weights.units) / weights.history.divisor[:, None]
+    each = np.abs(residual.past)
+    if not weights.history.full:
+        each = each.reshape(weights.units, -1, weights.units) / weights.history.divisor[:, None]
     return residual, float(max(each.max(), np.abs(residual.now).max()))
 
 
@@ -129,7 +134,9 @@ def strength(weights: UnitWeights, g_squared: float, share: float, spread: float
     """eps of the ridge; None where tangents have no noise. g_squared: <g.g>/p; share: K_T/K as far as it is trusted, 0 without
     tangents; spread: variance of g'_n sum_k T_nk over samples. Eq. [c-ibp]."""
     by, state, order = weights.estimator, weights.state, weights.history.order
-    diagonal = state.Q.diagonal().reshape(-1, weights.units)[order] / weights.history.divisor[order, None]
+    diagonal = state.Q.diagonal()[: weights.history.upto * weights.units]
+    if not weights.history.full:
+        diagonal = diagonal.reshape(-1, weights.units)[order] / weights.history.divisor[order, None]
     floor = by.ridge_floor * float(diagonal.sum() + np.trace(state.Q_now))
     if share == 0.0:
         return floor
@@ -137,20 +144,18 @@ def strength(weights: UnitWeights, g_squared: float, share: float, spread: float
     return max(share * g_squared * (state.n + 1) / s2, floor) if s2 > 0.0 else None
 
 
-def solved(weights: UnitWeights, row: UnitRow, residual: UnitOverlaps, eps: float) -> UnitRow:
+def solved(weights: UnitWeights, row: UnitRow, residual: UnitOverlaps) -> UnitRow:
     """The row corrected by Y with Y (Q + eps D) = e: M_R += D Y of the past, delta_nu -= Y of the present. Eq. [c-ibp]."""
-    state, p, order = weights.state, weights.units, widened(weights.history.order, weights.units)
-    _keep_factor(weights, order, eps)
-    lines = np.concatenate([state.Q_row.take(order, axis=1), residual.past.take(order, axis=1)])
-    half = solve_lines(state.ridge, lines)
-    state.ridge_known, known = keep_solved(state.ridge, half[:p]), weights.inner(half, half[:p])
-    pulled, alone = lines[:p], lines[p:]  # Q(n, .) and e times the inverse over the past
+    state, p, order = weights.state, weights.units, weights.order
+    (pulled, half), of_residual = weights.matrices.given_weights(residual.past, order)  # Q(n, .) times the inverse over the past
+    state.ridge_known = keep_solved(state.ridge, half)
     # The present step is the last unknown: it is solved for first, then the past given its value.
-    values, vectors = np.linalg.eigh(_symmetric(state.Q_now + state.ridge_eps * np.eye(p) - known[:p]))
+    values, vectors = np.linalg.eigh(_symmetric(state.Q_now + state.ridge_eps * np.eye(p) - weights.inner(half, half)))
     left = (vectors / np.maximum(values, state.ridge_eps)) @ vectors.T
-    now = (residual.now - known[p:]) @ left
+    alone, half_alone = of_residual()
+    now = (residual.now - weights.inner(half_alone, half)) @ left
     K_R, change = row.K_R.copy(), alone - now @ pulled
-    K_R[:, order] += change if weights.history.full else np.repeat(weights.history.divisor, p)[order] * change
+    K_R[:, weights.past] += change if weights.history.full else np.repeat(weights.history.divisor, p)[order] * change
     return row._replace(K_R=K_R, delta_nu=_symmetric(row.delta_nu - now))
 
 
@@ -158,16 +163,17 @@ def _symmetric(X: np.ndarray) -> np.ndarray:
     return 0.5 * (X + X.T)
 
 
-def _keep_factor(weights: UnitWeights, order: np.ndarray, eps: float) -> None:
+def _keep_factor(weights: UnitWeights, eps: float) -> None:
     """As of equations/ibp.py: the Cholesky factor of Q + eps D over the past, with eps raised until it is positive."""
     state, by = weights.state, weights.estimator
     state.ridge_least *= by.ridge_decay
     eps = max(eps, state.ridge_least)
     if not eps / by.ridge_stale < state.ridge_eps < eps * by.ridge_stale:
         state.ridge_eps, state.ridge_from = eps, 0
-    size = np.repeat(weights.history.size, weights.units)
+    size, order, start = np.repeat(weights.history.size, weights.units), weights.order, state.ridge_from
     while factor_lines(state.Q, state.ridge_eps * size, order, state.ridge, min(state.ridge_from, len(order)),
                        state.ridge_known) and state.ridge_eps < by.ridge_max:
         state.ridge_eps, state.ridge_from = by.ridge_stale * state.ridge_eps, 0
-        state.ridge_least = state.ridge_eps
+        state.ridge_least, start = state.ridge_eps, 0
+    weights.matrices.factored("ridge", start, len(order))
     state.ridge_from = len(order)

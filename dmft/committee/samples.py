@@ -17,8 +17,9 @@ from dmft.committee.draws import UnitDraws
 from dmft.committee.formulas import pushed_field, unit_field
 from dmft.committee.nesterov import UnitsAtWeights
 from dmft.committee.rows import SumPlaces, sums_in_use
+from dmft.committee.state import UnitState
 from dmft.committee.tangents import add_response, advance_tangents, merge_wide
-from dmft.committee.weights import UnitDrive, UnitState
+from dmft.committee.weights import UnitDrive, UnitPoint
 from dmft.core.compiled import INNER, UNCOUNTED
 from dmft.core.streams import normal2
 from dmft.equations.history import History, Plan
@@ -289,7 +290,7 @@ class CommitteeSamples:
         _row_sums(self.block, places, self.units, self.fields, self.past, self.tangents, terms, self._numbers, self._groups)
         return sums_in_use(self._numbers, self._groups, used)
 
-    def begin_sums(self, state: UnitState) -> None:
+    def begin_sums(self, point: UnitPoint | UnitState) -> None:
         """Nothing works beside this processor."""
 
     @property

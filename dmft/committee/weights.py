@@ -6,17 +6,19 @@ slots p, and "row n" is p rows. equations/weights.py has the same for one unit. 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
 
-from dmft.committee.algebra import against, factor_lines, join_lines, keep_solved, solve_lines, times
+from dmft.committee.algebra import against, factor_lines, join_lines, keep_solved
+from dmft.committee.lines import add_both
+from dmft.committee.matrices import Matrices
+from dmft.committee.state import UnitState
 from dmft.equations.blocks import NONE
 from dmft.equations.history import History, Plan
 from dmft.equations.recursion import merge_matrices, merge_vectors
-from dmft.equations.stepping import Recursion, RecursionState
+from dmft.equations.stepping import Recursion
 from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.model.experiment import Experiment
 from dmft.model.network import TwoLayer
@@ -51,6 +53,13 @@ class UnitCoefficients(NamedTuple):
     memory: np.ndarray  # (p, slots p)
 
 
+class UnitBegun(NamedTuple):
+    """What follows from a row as it was sampled, before it is completed."""
+
+    correlation: np.ndarray  # (p, slots p) of chi_n with the past, as weights of its blocks
+    step: UnitCoefficients
+
+
 class UnitOverlaps(NamedTuple):
     """Averages with the present row n: with the past, as block sums, and with the present."""
 
@@ -66,6 +75,15 @@ class UnitNext(NamedTuple):
     Q_now: np.ndarray  # (p, p)
     m: np.ndarray  # (p, k)
     with_previous: np.ndarray  # (p, p) <w_{n+1} w_n^T>, where the rule looks ahead
+
+
+class UnitPoint(NamedTuple):
+    """Where the loss is evaluated at a step."""
+
+    m: np.ndarray  # (p, k)
+    m_w: np.ndarray  # (p, k) of the weights, where that is another point
+    a: np.ndarray  # (p,)
+    beta: np.ndarray  # (p,)
 
 
 class UnitStepFromRow(NamedTuple):
@@ -98,64 +116,26 @@ def lower_root(S: np.ndarray, least: np.ndarray) -> np.ndarray:
     return root
 
 
-@dataclass
-class UnitState(RecursionState):
-    """The arrays of the recursion at step n; rows are (p, slots p)."""
-
-    Q: np.ndarray  # (slots p, slots p) block sums
-    R: np.ndarray  # in units of the first learning rate
-    M_C: np.ndarray
-    factor: np.ndarray  # Cholesky factor of M_C with jitter, in order of time
-    ridge: np.ndarray  # of Q + ridge_eps D. Eq. [c-ibp]
-    Q_row: np.ndarray
-    R_row: np.ndarray
-    jitter: np.ndarray  # (slots p,)
-    m_past: np.ndarray  # (k, slots p) sums of m over the steps of each block
-    m: np.ndarray  # (p, k)
-    Q_now: np.ndarray  # (p, p)
-    a: np.ndarray  # (p,)
-    beta: np.ndarray  # (p,)
-    n: int = 0
-    factor_from: int = 0  # rows of the factor from here on are out of date
-    factor_known: int = 0  # but up to this column
-    floored: int = 0
-    ridge_from: int = 0
-    ridge_known: int = 0
-    ridge_eps: float = 0.0
-    ridge_least: float = 0.0
-    # Rules that look ahead: Q, R, m above belong to y_n, where gradients are taken, and these to the weights w_n.
-    Qw_row: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # (p, slots p) <w_n y_j^T>
-    Rw_row: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # (p, slots p) response of w_n
-    Qw_now: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # (p, p) <w_n y_n^T>
-    Qww: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # (p, p) <w_n w_n^T>
-    m_w: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # (p, k)
-
-    @classmethod
-    def at_start(cls, slots: int, network: TwoLayer) -> UnitState:
-        """The state at step 0, with an empty past."""
-        p, size = network.units, slots * network.units
-        Q, R, M_C, factor, ridge = (np.zeros((size, size)) for _ in range(5))
-        Q_row, R_row, m_past = np.zeros((p, size)), np.zeros((p, size)), np.zeros((network.directions, size))
-        return cls(Q, R, M_C, factor, ridge, Q_row, R_row, np.zeros(size), m_past, network.m0.copy(), network.Q0.copy(),
-                   network.a.copy(), network.beta.copy())
-
-
 class UnitWeights(Recursion):
     """The macroscopic recursion of a committee, one row of kernels at a time."""
 
     state: UnitState
 
-    def __init__(self, experiment: Experiment, network: TwoLayer, history: History, estimator: Estimator = ESTIMATOR):
+    def __init__(self, experiment: Experiment, network: TwoLayer, history: History, estimator: Estimator = ESTIMATOR,
+                 matrices: Matrices | None = None):
         super().__init__(experiment, history, estimator)
         self.network, self.units, self.state = network, network.units, UnitState.at_start(history.slots, network)
-        self.looks_ahead, size = experiment.update.looks_ahead, history.slots * network.units
-        # (slots p,) where rows of matrices end; those of R end early, rounded up to a multiple of eight for `dot`
-        self._whole, self._one = np.full(size, size), np.eye(network.units)
-        self._stop = np.minimum(-(-np.repeat(history.stop, network.units) * network.units // 8) * 8, size)
+        self.looks_ahead, self._one = experiment.update.looks_ahead, np.eye(network.units)
+        self.matrices, self._order = matrices or Matrices(history, network.units), (-1, np.empty(0, np.int64))
+        self.matrices.take(self.state)
         if self.looks_ahead:
             state = self.state
             state.Qw_row, state.Rw_row = np.zeros_like(state.Q_row), np.zeros_like(state.R_row)
             state.Qw_now, state.Qww, state.m_w = state.Q_now.copy(), state.Q_now.copy(), state.m.copy()
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        super().restore(arrays)
+        self.matrices.take(self.state)
 
     @property
     def C_now(self) -> np.ndarray:
@@ -180,18 +160,35 @@ class UnitWeights(Recursion):
         first = int(self.history.order[-1]) * self.units
         return slice(first, first + self.units)
 
+    @property
+    def order(self) -> np.ndarray:
+        """The entries of the past in order of time; as of step n until `advance`."""
+        if self._order[0] != self.n:
+            self._order = self.n, widened(self.history.order, self.units)
+        return self._order[1]
+
+    @property
+    def past(self) -> np.ndarray | slice:
+        """The same as an index."""
+        return slice(0, len(self.order)) if self.history.full else self.order
+
     def _against(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         """A B^T of lines over slots."""
-        return against(A, B, self._whole, self.used)
+        return against(A, B, self.matrices.whole, self.used)
 
     def inner(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         """A B^T of a few lines in order of time."""
-        return against(A, B, self._whole, A.shape[1])
+        return against(A, B, self.matrices.whole, A.shape[1])
 
-    def noise_overlaps(self, row: UnitRow) -> UnitOverlaps:
+    def begin(self, row: UnitRow) -> UnitBegun:
+        """What a row begins with, while the matrices are asked for its products."""
+        begun = UnitBegun(self.experiment.eta_0 * self.history.unit_weights(row.M_C), self.step_coefficients(row))
+        self.matrices.expect(begun.correlation, begun.step.memory, row.M_C)
+        return begun
+
+    def noise_overlaps(self, correlation: np.ndarray) -> UnitOverlaps:
         """b_j = <chi_n zeta_j^T>. Eq. [c-Q]."""
-        state, correlation = self.state, self.experiment.eta_0 * self.history.unit_weights(row.M_C)
-        return UnitOverlaps(against(correlation, state.R, self._stop, self.used), self._against(correlation, state.R_row))
+        return UnitOverlaps(self.matrices.noise(correlation, self.used), self._against(correlation, self.state.R_row))
 
     def step_coefficients(self, row: UnitRow) -> UnitCoefficients:
         """What samples and overlaps have in common in a step. Eqs. [c-h], [momentum]."""
@@ -203,7 +200,7 @@ class UnitWeights(Recursion):
     def overlaps_of_step(self, step: UnitCoefficients, noise: UnitOverlaps) -> UnitOverlaps:
         """x_j, of the step before it is scaled, with the past and with w_n. Eq. [c-Q]."""
         state, eta, (keep, memory) = self.state, self.settings.eta, step
-        past = keep @ state.Q_row + eta * times(memory, state.Q, self._whole, self.used) + eta * noise.past
+        past = add_both(keep @ state.Q_row, eta, self.matrices.overlaps(memory, self.used), noise.past)
         now = keep @ state.Q_now + eta * self._against(memory, state.Q_row) + eta * noise.now
         if self.settings.drift:
             past, now = past + self.settings.drift * state.Qw_row, now + self.settings.drift * state.Qw_now
@@ -212,8 +209,13 @@ class UnitWeights(Recursion):
     def step_from_row(self, row: UnitRow, noise: UnitOverlaps | None = None) -> UnitStepFromRow:
         """What follows from row n; the state stays at step n. noise: that of the row, where known."""
         state, now, eta = self.state, self.settings, self.settings.eta
-        noise = noise or self.noise_overlaps(row)
-        keep, memory = step = self.step_coefficients(row)
+        if noise is None:
+            correlation, step = self.begin(row)
+            noise = self.noise_overlaps(correlation)
+        else:
+            step = self.step_coefficients(row)
+            self.matrices.expect_step(step.memory)
+        (keep, memory), chi = step, self._noise(row)
         x = self.overlaps_of_step(step, noise)
         b_z = keep @ noise.now.T + eta * self._against(memory, noise.past) + eta * row.M_C_now  # [c-Q]
         m_u = self.free * state.m - eta * row.mu  # [c-m]
@@ -228,7 +230,7 @@ class UnitWeights(Recursion):
         S = q_u + m_u @ m_u.T
         A = self.network.constraint.projection(S)  # [c-a]
         following = UnitNext(A @ x.past, A @ x.now, A @ q_u @ A.T, A @ m_u, A @ back)
-        return UnitStepFromRow(UnitDrive(A, keep, memory, *self._noise(row), sqrt(now.heat), now.drift), following, S)
+        return UnitStepFromRow(UnitDrive(A, keep, memory, *chi, sqrt(now.heat), now.drift), following, S)
 
     def _with_weights(self, row: UnitRow, keep: np.ndarray, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """<u w_n^T> and <chi_n w_n^T> (p, p), of the unscaled step u and the weights w_n it starts from; 0 unless the rule looks
@@ -242,32 +244,34 @@ class UnitWeights(Recursion):
 
     def _noise(self, row: UnitRow) -> tuple[np.ndarray, np.ndarray]:
         """Weights (p, slots p) of chi_n given the past, and the root (p, p) of what is left of its covariance. Eq. [c-chi]."""
-        state, order, jitter = self.state, self._factored(), self.estimator.jitter
-        lines, weights, white = row.M_C.take(order, axis=1), np.zeros_like(row.M_C), jitter * np.diag(row.M_C_now)
-        half = solve_lines(state.factor, lines)
+        self._factored()
+        state, jitter = self.state, self.estimator.jitter
+        weights, white = np.zeros_like(row.M_C), jitter * np.diag(row.M_C_now)
+        lines, half = self.matrices.given_noise(row.M_C, self.order)
         state.factor_known = keep_solved(state.factor, half)
         left = row.M_C_now + np.diag(white) - self.inner(half, half)
-        weights[:, order] = lines
+        weights[:, self.past] = lines
         return weights, lower_root(left, 0.01 * white)
 
-    def _factored(self) -> np.ndarray:
-        """Bring the factor of M_C over the past up to date; returns the entries of the past in order of time."""
-        state, order = self.state, widened(self.history.order, self.units)
-        state.floored += factor_lines(state.M_C, state.jitter, order, state.factor, state.factor_from, state.factor_known)
+    def _factored(self) -> None:
+        """Bring the factor of M_C over the past up to date."""
+        state, order = self.state, self.order
+        if state.factor_from < len(order):
+            state.floored += factor_lines(state.M_C, state.jitter, order, state.factor, state.factor_from, state.factor_known)
+            self.matrices.factored("factor", state.factor_from, len(order))
         state.factor_from = len(order)
-        return order
 
     def _responses(self, drive: UnitDrive) -> tuple[np.ndarray, np.ndarray]:
         """Row n+1 of R against the past (p, slots p), and R(n+1, n)."""
         state, eta = self.state, self.settings.eta
-        r = drive.keep @ state.R_row + eta * times(drive.memory, state.R, self._stop, self.used)  # [c-R]
+        r = drive.keep @ state.R_row + eta * self.matrices.responses(drive.memory, self.used)  # [c-R]
         if drive.drift:
             r += drive.drift * state.Rw_row
         return drive.A @ r, eta / self.experiment.eta_0 * drive.A
 
-    def advance(self, row: UnitRow, after: UnitStepFromRow, plan: Plan) -> None:
-        """Enter row n into the past (plan made by History.push for step n) and move to step n+1. What samples do not need to go on
-        is computed here alone: a card works on them meanwhile."""
+    def advance(self, row: UnitRow, after: UnitStepFromRow, point: UnitPoint, plan: Plan) -> None:
+        """Enter row n into the past (plan made by History.push for step n) and move to step n+1, to `point`. What samples do not
+        need to go on is computed here alone: a card works on them meanwhile."""
         state, p, merges, following = self.state, self.units, wide(plan.merges, self.units), after.next
         r, r_last = self._responses(after.drive)
         if self.looks_ahead:
@@ -278,14 +282,15 @@ class UnitWeights(Recursion):
             for rows in (Q_row, R_row, M_C, x, r, state.m_past, state.jitter[None]):
                 for line in rows:
                     merge_vectors(merges, (line,))
-        s = slice(plan.slot * p, (plan.slot + 1) * p)
-        state.Q[s], state.Q[:, s], state.Q[s, s] = Q_row, Q_row.T, state.Q_now
+        s, used = slice(plan.slot * p, (plan.slot + 1) * p), self.used
+        state.Q[s], state.Q[:used, s], state.Q[s, s] = Q_row, Q_row[:, :used].T, state.Q_now
         state.R[s] = R_row
-        state.M_C[s], state.M_C[:, s], state.M_C[s, s] = M_C, M_C.T, row.M_C_now
+        state.M_C[s], state.M_C[:used, s], state.M_C[s, s] = M_C, M_C[:, :used].T, row.M_C_now
         state.jitter[s], state.m_past[:, s] = self.estimator.jitter * np.diag(row.M_C_now), state.m.T
         x[:, s], r[:, s] = following.Q_with_last, r_last
         state.Q_row, state.R_row, state.Q_now = x, r, following.Q_now
-        state.m, state.n = following.m, state.n + 1
+        state.m, state.a, state.beta, state.n = point.m, point.a, point.beta, state.n + 1
+        self.matrices.entered(s.start)
         for at in plan.joins:
             self._join(at * p)
         self._factored()
@@ -304,7 +309,7 @@ class UnitWeights(Recursion):
         """Row n+1 of y from that of w, y_{n+1} = (1 + beta) w_{n+1} - beta w_n, with r and r_last, its responses; stores the row of
         w_{n+1} in the state. Eq. [momentum]."""
         state, beta = self.state, self.experiment.update.lookahead(self.state.n + 1)
-        Qw_row, Rw_row, Qw_last, Qww, m_w = state.Qw_row, state.Rw_row, state.Qw_now, state.Qww, state.m_w
+        Qw_row, Rw_row, Qw_last, Qww = state.Qw_row, state.Rw_row, state.Qw_now, state.Qww
         norm, cross = following.Q_now, following.with_previous
         state.Qw_row, state.Rw_row = following.Q_row.copy(), r.copy()
         for line in (*state.Qw_row, *state.Rw_row):
@@ -314,13 +319,21 @@ class UnitWeights(Recursion):
         state.Qw_now, state.Qww, state.m_w = (1 + beta) * norm - beta * cross, norm, following.m
         ahead = following._replace(
             Q_row=(1 + beta) * following.Q_row - beta * Qw_row, Q_with_last=(1 + beta) * following.Q_with_last - beta * Qw_last,
-            Q_now=(1 + beta) ** 2 * norm + beta**2 * Qww - beta * (1 + beta) * (cross + cross.T),
-            m=(1 + beta) * following.m - beta * m_w)
+            Q_now=(1 + beta) ** 2 * norm + beta**2 * Qww - beta * (1 + beta) * (cross + cross.T))
         return ahead, (1 + beta) * r - beta * Rw_row, (1 + beta) * r_last
 
-    def push(self, output: np.ndarray, hidden: np.ndarray) -> None:
-        """a and beta from <(s/l) dv/da> and <(s/l) dv/dbeta> (p,) of step n; called after `advance`. Eq. [c-second]."""
-        e, network, state = self.experiment, self.network, self.state
-        rate = e.alpha * e.eta_n[state.n - 1] / e.eta_0
-        state.a = state.a - network.train * rate * output
-        state.beta = state.beta - network.train_intercepts * rate * hidden
+    def point_after(self, after: UnitStepFromRow, output: np.ndarray, hidden: np.ndarray) -> UnitPoint:
+        """The point of step n+1. output, hidden: <(s/l) dv/da> and <(s/l) dv/dbeta> (p,) of step n. Eq. [c-second]."""
+        e, network, state, m = self.experiment, self.network, self.state, after.next.m
+        if not network.trained:
+            return UnitPoint(self._ahead(m), m, state.a, state.beta)
+        rate = e.alpha * e.eta_n[state.n] / e.eta_0
+        return UnitPoint(self._ahead(m), m, state.a - network.train * rate * output,
+                         state.beta - network.train_intercepts * rate * hidden)
+
+    def _ahead(self, m: np.ndarray) -> np.ndarray:
+        """m_{n+1} of the point where gradients are taken from that of the weights. Eq. [momentum]."""
+        if not self.looks_ahead:
+            return m
+        beta = self.experiment.update.lookahead(self.n + 1)
+        return (1 + beta) * m - beta * self.state.m_w

@@ -255,7 +255,9 @@ class History:
         return out
 
     def unit_weights(self, kernel: np.ndarray) -> np.ndarray:
-        """`weights` for every pair of units of a kernel row (p, slots p)."""
+        """`weights` for every pair of units of a kernel row (p, slots p); with a full history the row itself."""
+        if self.full:
+            return kernel.copy()
         out = np.empty(kernel.shape)
         _unit_weights_of(self.at, self.rule, self.tables, kernel, out)
         return out

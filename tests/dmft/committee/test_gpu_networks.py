@@ -9,16 +9,19 @@ import numpy as np
 import pytest
 
 import dmft
+from dmft.committee.algebra import factor_lines, keep_solved
+from dmft.committee.card_matrices import CardMatrices
 from dmft.committee.formulas import stiffness
 from dmft.committee.gpu import UnitTiling
 from dmft.committee.march import CommitteeMarch
+from dmft.committee.matrices import Matrices
 from dmft.core.errors import RunError
 from dmft.core.parallel import Comm
 from dmft.core.tree import flatten
 from dmft.model.activations import register_activation
 from dmft.samples.formulas import overshoots
 from dmft.samples.sampling import Sampling
-from tests.emulate import COMPILER, HostGpu
+from tests.emulate import COMPILER, HostGpu, HostQueue
 from tests.marks import slow
 from tests.network_cases import PAIR, SPHERES, UNEQUAL, made, network_run
 from tests.spoilt import spoilt_step
@@ -68,6 +71,125 @@ def test_networks_on_a_gpu_are_those_on_the_cpu(card, name):
     assert not want.diverged and abs(want.curves["m"][-1] - want.curves["m"][0]).max() > 0.01
     # Without mini-batches M_C is nearly singular, and the weights of chi on its past amplify rounding.
     assert_same(want, got, 1e-6 if settings["kind"] == "gd" else 1e-8)
+
+
+# A full history, whose matrices are on the card: with the identity and without, kinks, trained layers and momentum, Nesterov.
+@pytest.mark.parametrize("name", ["pair", "relu", *map(slow, ("tangents alone", "unequal", "three units", "nesterov", "one unit"))])
+def test_matrices_of_a_full_history_are_on_the_card(card, name):
+    settings, how = CASES[name]
+    run = network_run(settings)
+    want, got = (solved(gpu, run, per_level=None, **how) for gpu in (None, card))
+    assert isinstance(got.weights.matrices, CardMatrices) and not isinstance(want.weights.matrices, CardMatrices)
+    assert_same(want, got, 1e-8)
+    for matrix in ("Q", "R", "M_C", "factor"):  # the host has them all the same
+        ours, theirs = (np.tril(getattr(march.weights.state, matrix)) for march in (got, want))
+        np.testing.assert_allclose(ours, theirs, atol=1e-7, err_msg=matrix)
+
+
+def smooth(size: int) -> np.ndarray:
+    """A covariance that is nearly singular."""
+    return np.exp(-0.5 * (np.subtract.outer(np.arange(size), np.arange(size)) / 9.0) ** 2)
+
+
+def test_products_and_solves_on_a_card_are_those_of_the_host(card):
+    """With a ridge to which a row has been added."""
+    weights, blocks, rng = made(network_run(PAIR, t_max=2.4), 40, gpu=card).weights, 21, np.random.default_rng(3)
+    state, p, size = weights.state, weights.units, 2 * blocks
+    for n in range(blocks):
+        weights.history.push(n)
+    X, order = rng.standard_normal((size, size)), np.arange(size)
+    state.M_C[:size, :size], state.Q[:size, :size], state.R[:size, :size] = smooth(size), X @ X.T / size, np.tril(X, -p)
+    state.Q_row[:, :size] = rng.standard_normal((p, size))
+    for M, noise, factor in ((state.M_C, 1e-9, state.factor), (state.Q, 0.1, state.ridge)):
+        assert factor_lines(M, np.full(len(M), noise), order, factor, 0, 0) == 0
+    state.n, state.factor_from, state.ridge_from = blocks, size, size - p
+    host, on_card = Matrices(weights.history, p), weights.matrices
+    for matrices in (host, on_card):
+        matrices.take(state)
+        matrices.factored("ridge", size - p, size)
+    correlation, memory, M_C, residual = lines = np.zeros((4, p, len(state.Q)))
+    lines[:, :, :size] = rng.standard_normal((4, p, size))
+    M_C[:, :size] = M_C[:, :size] @ smooth(size)  # within reach of M_C
+    on_card.expect(correlation, memory, M_C)
+    for name, of in (("noise", correlation), ("overlaps", memory), ("responses", memory)):
+        ours, theirs = (getattr(each, name)(of, size) for each in (on_card, host))
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12, err_msg=name)
+    want, got = (matrices.given_weights(residual, order) for matrices in (host, on_card))
+    for ours, theirs in ((got[0], want[0]), (got[1](), want[1]())):
+        np.testing.assert_allclose(ours.lines, theirs.lines, rtol=0, atol=1e-11)
+        np.testing.assert_allclose(ours.half, theirs.half, rtol=0, atol=1e-11)
+    L, found = np.tril(state.factor[:size, :size]), on_card.given_noise(M_C, order)
+    np.testing.assert_allclose(found.half @ L.T, M_C[:, :size], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.lines @ L, found.half, rtol=0, atol=1e-9)
+
+
+def test_a_factor_that_grows_on_a_card_stays_exact(card):
+    """Row by row from what the solves left: errors of its inverse would add up, were they not taken out with the factor itself."""
+    weights, blocks = made(network_run(PAIR, t_max=2.4), 40, gpu=card).weights, 20
+    state, p, matrices, M = weights.state, weights.units, weights.matrices, smooth(2 * blocks)
+    for n in range(blocks):
+        at, end = n * p, n * p + p
+        row, none, order = np.zeros_like(state.Q_row), np.zeros_like(state.Q_row), np.arange(end)
+        row[:, :at], state.M_C[at:end, :end] = M[at:end, :at], M[at:end, :end]
+        matrices.expect(none, none, row)
+        keep_solved(state.factor, matrices.given_noise(row, order[:at]).half)
+        weights.history.push(n)
+        factor_lines(state.M_C, np.full(len(state.M_C), 1e-9), order, state.factor, at, at)
+        matrices.factored("factor", at, end)
+    L = np.tril(state.factor[:end, :end])
+    np.testing.assert_allclose(L @ L.T, M + 1e-9 * np.eye(end), rtol=0, atol=5e-15)  # 1e-12 otherwise
+
+
+class LateQueue(HostQueue):
+    """What is launched happens when it is waited for, as late as on a card that is busy."""
+
+    def __init__(self):
+        super().__init__()
+        self.waiting = []
+
+    def replay(self, launched):
+        self.waiting.append(launched)
+
+    def wait(self):
+        for launched in self.waiting:
+            super().replay(launched)
+        self.waiting.clear()
+        super().wait()
+
+
+class LateGpu(HostGpu):
+    def queue(self, urgent=False):
+        return LateQueue()
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no C++ compiler to run CUDA sources on the host")
+def test_nothing_is_read_before_it_has_been_waited_for():
+    """Nor overwritten before it has been sent: the bits of a card that does everything at once."""
+    run = network_run(PAIR, t_max=0.8)
+    want, got = (solved(gpu, run, per_level=None) for gpu in (HostGpu(), LateGpu()))
+    for name, curve in want.curves.items():
+        np.testing.assert_array_equal(got.curves[name], curve, err_msg=name)
+
+
+def test_a_full_history_goes_on_on_a_card_bit_for_bit(card):
+    """From a checkpoint, with factors that have been made anew once and grown by rows; and on the CPU, up to rounding."""
+    run = network_run(PAIR, t_max=1.6)
+    tiling = SMALL if isinstance(card, HostGpu) else None
+    first, second, third = (made(run, 40, gpu=gpu, tiling=tiling) for gpu in (card, card, None))
+    for _ in range(9):
+        first.step()
+    for _ in range(4):  # what it has done before is gone
+        second.step()
+    parts = first.shared(), first.per_sample(), first.per_tangent()
+    kept = [{k: np.array(v) for k, v in flatten(part).items()} for part in parts]
+    for march in (second, third):
+        march.restore(*kept)
+    for march in (first, second, third):
+        while not march.done:
+            march.step()
+    for name, curve in first.curves.items():
+        np.testing.assert_array_equal(second.curves[name], curve, err_msg=name)
+    assert_same(first, third, 1e-8)
 
 
 @pytest.mark.parametrize("dtype, close", [(np.float64, 1e-8), slow(np.float32, 1e-5)])
