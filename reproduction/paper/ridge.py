@@ -7,16 +7,18 @@ from reproduction.paper.figure import Panel, PaperFigure, Series, Size
 RIDGES = (0.0, 0.1, 1.0)
 _RIDGE_KINDS = (("gd", "GD"), ("sgd", r"SGD, $\ell = 0.5$"), ("persistent_sgd", r"persistent SGD, $\ell = 0.5$, $\tau = 1$"))
 
-# Their theory ends at t = 100: they rest by then, or two errors are above 0.02 later.
-_SHORT = ("sgd_ridge0.1", "persistent_sgd_ridge1", "persistent_sgd_rescaled", "sgd_plain", "persistent_sgd_plain")
-SIZES = {
-    "quick": Size({"simulation.dimension": 300, "simulation.instances": 32, "algorithm.t_max": 100.0},
-                  {"theory.samples": 2000, "theory.replicas": 4, "theory.blocks_per_level": 8, "algorithm.t_max": 1.0}),
-    "standard": Size({"simulation.dimension": 300, "simulation.instances": 32, "algorithm.t_max": 500.0},
-                     {"theory.samples": 8000, "theory.replicas": 4, "theory.blocks_per_level": 8, "algorithm.t_max": 2.0}),
-    "full": Size(theory={"theory.samples": 16_384, "theory.replicas": 8},
-                 theory_by_series={name: {"algorithm.t_max": 100.0} for name in _SHORT}),
-}
+
+def _sizes(*short: str) -> dict[str, Size]:
+    """short: series whose theory ends at t = 100; they rest by then, or two errors are above 0.02 later."""
+    return {
+        "quick": Size({"simulation.dimension": 300, "simulation.instances": 32, "algorithm.t_max": 100.0},
+                      {"theory.samples": 2000, "theory.replicas": 4, "theory.blocks_per_level": 8, "algorithm.t_max": 1.0}),
+        "standard": Size({"simulation.dimension": 300, "simulation.instances": 32, "algorithm.t_max": 500.0},
+                         {"theory.samples": 8000, "theory.replicas": 4, "theory.blocks_per_level": 8, "algorithm.t_max": 2.0}),
+        "full": Size(theory={"theory.samples": 16_384, "theory.replicas": 8},
+                     theory_by_series={name: {"algorithm.t_max": 100.0} for name in short}),
+    }
+
 
 FIGB1 = PaperFigure(
     "figB1", "mean square error with ridge 0, 0.1 and 1: double descent",
@@ -25,7 +27,7 @@ FIGB1 = PaperFigure(
     panels=tuple(Panel(rf"$\lambda = {ridge:g}$", tuple(f"{run}_ridge{ridge:g}" for run, _ in _RIDGE_KINDS), "mse_fresh",
                        inset="loss", overlaps_line=True, legend=ridge == 1.0) for ridge in RIDGES),
     columns=3,
-    sizes=SIZES,
+    sizes=_sizes("sgd_ridge0.1", "persistent_sgd_ridge1"),
     note="Black lines: (B.8) at the overlaps of each run, averaged over runs.",
 )
 
@@ -40,5 +42,5 @@ FIGB2 = PaperFigure(
     panels=tuple(Panel(title, (_B2_GD.name, *(one.name for one in _B2[word])), "mse_fresh", inset="loss", legend=word == "rescaled")
                  for word, title in (("rescaled", r"gradient rescaled by $1/\ell$"), ("plain", "gradient not rescaled"))),
     columns=2,
-    sizes=SIZES,
+    sizes=_sizes("persistent_sgd_rescaled", "sgd_plain", "persistent_sgd_plain"),
 )

@@ -22,6 +22,8 @@ from dmft.core.sharing import share_cards
 from dmft.model.experiment import known_errors
 from dmft.model.runfile import Run, parse_run
 from dmft.running.replica import WHOLE, Setup
+from dmft.samples.card_steps import LAUNCHED_AHEAD
+from dmft.samples.gpu import Card
 from dmft.solvers.march import March
 from reproduction.paper.numbers import DRAWN, Lines
 
@@ -37,7 +39,7 @@ def solution(text: str, index: int, deadline: float | None = None, steps: int | 
     card = gpu("theory") if run.theory.device == "gpu" else None
     setup = Setup.from_run(run, gpu=card)
     march = March(setup.experiment, setup.sampling(WHOLE, index), setup.blocks(WHOLE), setup.wanted, Comm(), setup.stored_type,
-                  card)
+                  Card(card, LAUNCHED_AHEAD) if card else None)
     while not march.done and (steps is None or march.n < steps):
         if deadline is not None and march.n % CLOCK_EVERY == 0 and time.time() > deadline:
             break
