@@ -18,10 +18,11 @@ from dmft.model.network import network_of
 from dmft.model.network_errors import error_seconds
 from dmft.model.runfile import Run
 from dmft.model.two_times import SNAPSHOTS_HELD, kernel_bytes, snapshot_bytes
-from dmft.running.replica import Setup
+from dmft.running.replica import WHOLE, Setup
 from dmft.running.resources import march_bytes
 from dmft.solvers.blocks import blocks_for
 from dmft.solvers.iterate import SUM_BLOCKS, iteration_bytes
+from dmft.solvers.march import card_has_equations
 
 # Seconds for a sample and step of the march: a constant, and per packed tangent of the history. Measured with a full history of
 # 100 steps and tangents on a sixteenth of the samples: 1.04 us in all (the demo, on a busy machine); dyadic with 160 slots, on an
@@ -38,14 +39,14 @@ ITERATE_SWEEPS = 60        # sweeps to converge at mixing 0.5; measured 55
 # Measured: 8 to 11 ns; 0.10 to 0.19 ns up to dimension 1000 and 0.35 ns at 2000, where the cache ends.
 DRAW_ENTRY = 10e-9
 STEP_ENTRY, STEP_ENTRY_LARGE, LARGE_ENTRIES = 0.16e-9, 0.35e-9, 1e7
-# On one H200 (docs/notes/performance.md): seconds of the host for a step, and for every solution in it, a thread each (0.27 ms in
-# all with one solution, 0.86 with eight), seconds per byte of samples on the card, and bytes a second at which the simulator reads
-# its data; seconds per entry of a shared data matrix and start.
-GPU_STEP, GPU_SOLUTION, GPU_BYTE = 0.2e-3, 0.09e-3, 0.3e-12
+# On one H200 (docs/notes/performance.md): seconds of a step, and for every solution in it: of the card, where it does the equations
+# (0.25 ms in all with one solution of 4000 samples, 0.41 with eight), or else of the host, a thread each (0.27 and 0.86); seconds
+# per byte of samples on the card, and bytes a second at which the simulator reads its data.
+CARD_STEP, CARD_SOLUTION, GPU_STEP, GPU_SOLUTION, GPU_BYTE = 0.23e-3, 0.015e-3, 0.2e-3, 0.09e-3, 0.3e-12
 GPU_UNIT_STEP, GPU_UNIT_PAIR = 1.3e-3, 1.2e-9  # of a network: the host's seconds of a step, and per unit and pair of entries of Q
 GPU_READ = 4.2e12
 GPU_UNIT = 0.12  # by which every unit of a network makes a step of the simulator longer: 1.12, 1.22, 1.47 for p = 1, 2, 4
-GPU_SHARED_ENTRY, GPU_SHARED_STEP = 0.12e-12, 40e-6  # and seconds of a step at least
+GPU_SHARED_ENTRY, GPU_SHARED_STEP = 0.12e-12, 40e-6  # seconds per entry of shared data and start, and of a step at least
 CUDA_BYTES = 1 << 30             # bytes of the host that CUDA takes
 START = 3.0                # s to start, where compiled loops are on disk; the first run of a kind takes up to 20 s more
 PROCESS = 400 << 20        # bytes of an interpreter with its compiled code
@@ -140,22 +141,25 @@ def _theory_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
     checkpoint one array of the samples at a time."""
     on_cpu, groups = _theory(run.replace({"theory.device": "cpu"}), ranks, 1), min(_replicas(run), ranks)
     replicas, on_card = -(-_replicas(run) // groups), sharers * _march(run, ranks)[1]
-    # Replicas go side by side; the host is at some solutions while the card works on the others.
-    step = max(_host_step(run, replicas), GPU_BYTE * replicas * on_card)
+    step = _card_step(run, replicas, GPU_BYTE * replicas * on_card)
     return Cost(START + _marched(run) * step, on_cpu.rank_bytes + CUDA_BYTES, on_cpu.checkpoint_bytes,
                 max(step, POLL_SECONDS), on_card)
 
 
-def _host_step(run: Run, replicas: int) -> float:
-    """Seconds of a step that the host takes for so many replicas with their companions; of networks, whose replicas it takes one
-    after the other, with what it takes later for errors on new samples."""
+def _card_step(run: Run, replicas: int, reading: float) -> float:
+    """Seconds of a step of so many replicas with their companions, whose samples take the card so long. What the host does goes on
+    beside that, what the card does comes on top; of networks, whose replicas the host takes one after the other, with what it takes
+    later for errors on new samples."""
     setup, p = Setup.from_run(run), run.network.units
     if setup.experiment.network is None:
-        return GPU_STEP + GPU_SOLUTION * replicas * sum(setup.share(name) for name in setup.solutions(0))
+        solutions = replicas * sum(setup.share(name) for name in setup.solutions(0))
+        if card_has_equations(setup.experiment, setup.wanted, setup.history(WHOLE)):
+            return CARD_STEP + CARD_SOLUTION * solutions + reading
+        return max(GPU_STEP + GPU_SOLUTION * solutions, reading)
     filled = 1.0 if setup.per_level else 1 / 3  # on average, of the pairs of slots
     each = (setup.share(name) * (GPU_UNIT_STEP + GPU_UNIT_PAIR * filled * p * (p * setup.history(name).slots) ** 2)
             for name in setup.solutions(0))
-    return replicas * (sum(each) + ERROR_TIMES * error_seconds(setup.experiment.network))
+    return max(replicas * (sum(each) + ERROR_TIMES * error_seconds(setup.experiment.network)), reading)
 
 
 def _lines(run: Run) -> int:

@@ -15,6 +15,7 @@ import numpy as np
 from dmft.core.device import Gpu
 from dmft.core.tree import nest
 from dmft.equations.blocks import push_steps
+from dmft.equations.history import History
 from dmft.equations.kernels import Kept, Wanted, enter_row, history_for
 from dmft.equations.on_card import ESCAPED, EXPLODED, can_be_translated
 from dmft.equations.random_start import OverlapKernels
@@ -45,6 +46,13 @@ def march_blocks(sampling: Sampling, comm: Summing, gpu: Gpu | Card | None) -> B
     """The samples of a march in blocks; on a card there are fewer blocks, which are larger."""
     sizes = sampling.total, sampling.carriers, comm
     return card_blocks(*sizes, BLOCKS) if gpu else blocks_for(*sizes)
+
+
+def card_has_equations(e: Experiment, wanted: Wanted, history: History, tiling: Tiling = TILING) -> bool:
+    """Whether a card that has the samples of a march can do the equations of a step as well."""
+    elsewhere = e.update.looks_ahead or e.start.random or e.observables or e.clones or wanted.temperatures
+    return bool(not elsewhere and not len(wanted.snapshots)
+                and (history.full or history.slots <= tiling.equations) and can_be_translated(e.constraint))
 
 
 class Causal(Forward):
@@ -90,11 +98,8 @@ class March(Causal):
                                          bool(experiment.heat_n.any()))
 
     def equations_on_card(self, tiling: Tiling) -> bool:
-        """Whether a card that has the samples can do the equations of a step as well."""
-        e, wanted, history = self.experiment, self.wanted, self.history
-        elsewhere = e.update.looks_ahead or e.start.random or e.observables or e.clones or wanted.temperatures
-        return (not elsewhere and not len(wanted.snapshots)
-                and (history.full or history.slots <= tiling.equations) and can_be_translated(e.constraint))
+        """Whether a card that has the samples does the equations of a step as well."""
+        return card_has_equations(self.experiment, self.wanted, self.history, tiling)
 
     @property
     def _steps(self) -> CardSteps | None:
