@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import count
 
 import numpy as np
@@ -105,15 +106,17 @@ def test_a_stopped_run_goes_on_to_the_last_bit(tmp_path):
     np.testing.assert_array_equal(got.loss, want.loss)
 
 
-def test_replicas_that_begin_later_catch_up(tmp_path):
+@pytest.mark.parametrize("changes", [{}, {"snapshots": [0.2]}], ids=["by the card", "by the host"])
+def test_replicas_that_begin_later_catch_up(tmp_path, changes):
     """One replica was stopped on its way, two more are asked for: the same bits as all three abreast from the start, and the first
-    of them as alone."""
+    of them as alone. Where the card does the equations, and where the host does."""
+    run = partial(run_of, **changes)
     with pytest.raises(Stopped, match="--resume continues"):
-        dmft.solve(run_of(replicas=1), tmp_path / "a.h5", quiet=True, stop=After(3))
-    got = dmft.solve(run_of(replicas=3), tmp_path / "a.h5", resume=True, quiet=True)
-    want = dmft.solve(run_of(replicas=3), quiet=True)
+        dmft.solve(run(replicas=1), tmp_path / "a.h5", quiet=True, stop=After(3))
+    got = dmft.solve(run(replicas=3), tmp_path / "a.h5", resume=True, quiet=True)
+    want = dmft.solve(run(replicas=3), quiet=True)
     np.testing.assert_array_equal(got.replicas["m"], want.replicas["m"])
-    np.testing.assert_array_equal(want.replicas["m"][:1], dmft.solve(run_of(replicas=1), quiet=True).replicas["m"])
+    np.testing.assert_array_equal(want.replicas["m"][:1], dmft.solve(run(replicas=1), quiet=True).replicas["m"])
 
 
 def test_divergence_is_told_as_on_the_cpu():
