@@ -24,7 +24,7 @@ LINK_NODES = {1: (2048, 8.0), 2: (160, 8.0), 3: (48, 7.0), 4: (24, 6.0)}  # of k
 LINK_POINTS = 1 << 16  # beyond: points of a Sobol set, the same ones always
 _PAIR_SECONDS, _NODE_SECONDS = 0.2e-3, 20e-9  # of one core: for a pair of units, and for a node of the rule over kappa
 _FIELD_NODES = 32  # of the rule over h given kappa
-_NOISE_NODES = 64, 8.0  # in the noise of a label that is not added to it: nodes, and how far they reach
+_NOISES_OF_LABELS = 64, 8.0  # in the noise of a label that is not added to it: nodes, and how far they reach
 _FIELD_GRID = 192  # intervals of the table of averages over h given its mean
 
 
@@ -129,7 +129,7 @@ def _link_rule(s, kappa, told, m, rest, beta, z, w, table, mean):
 
 def _moments(network: TwoLayer, kappa: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """E y and E y^2 given kappa (nodes, k), over the noise of a label unless it is added."""
-    z, w = _even_rule(*_NOISE_NODES) if network.label.noisy else (np.zeros(1), np.ones(1))
+    z, w = _even_rule(*_NOISES_OF_LABELS) if network.label.noisy else (np.zeros(1), np.ones(1))
     first, second = np.zeros(len(kappa)), np.zeros(len(kappa))
     for zeta, weight in zip(np.sqrt(network.label_noise) * z, w):
         y = network.label(kappa, zeta)
