@@ -71,6 +71,7 @@ def test_cards_do_the_same(card):
     assert np.abs(other.curves[..., -1] - want.curves[..., -1]).max() > 0.05    # twin: another norm
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_theory_and_simulation_agree():
     """Twin: the theory of units that are free, from the same start. Measured: 2.6 and, in m, 16 standard errors."""

@@ -38,6 +38,7 @@ def test_blocks_cost_little(full_tangents):
     assert forgets.diverged or np.abs(full.curves["C"] - forgets.curves["C"]).max() > 2.0 * off
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_estimators_of_the_response_agree():
     """Tangents on all samples, one sign vector on all, and the identity with sign vectors on some: the same means."""
@@ -50,6 +51,7 @@ def test_estimators_of_the_response_agree():
         assert error.max() < 0.01
 
 
+@pytest.mark.long
 def test_a_march_goes_on_from_its_state():
     run = network_run({**PAIR, "train": 0.05, "temperature": 0.1, "momentum": 0.3}, t_max=2.0)
     whole, first, second = (made(run, 64, per_level=4) for _ in range(3))
@@ -94,6 +96,7 @@ def test_a_kept_state_goes_on_to_a_later_time(tmp_path, monkeypatch, more):
     assert all(np.array_equal(array, whole.columns.arrays[name], equal_nan=True) for name, array in found.columns.arrays.items())
 
 
+@pytest.mark.long
 def test_results_are_saved_with_named_axes(tmp_path):
     run = network_run({**PAIR, "samples": 64, "replicas": 2, "t_max": 0.3, "waiting_times": [0.1]})
     theory = dmft.solve(run, output=tmp_path / "a.h5", quiet=True)

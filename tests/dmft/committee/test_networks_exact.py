@@ -86,6 +86,7 @@ def test_linear_units_learn_along_a_alone():
     np.testing.assert_allclose(np.einsum("r,ijrq,q->ij", normal, pair.kernels["R"], normal), np.tri(21, k=-1), atol=1e-12)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_identical_units_stay_identical():
     """Equal rows and a Gram matrix of rank one: the march is that of one unit with p a and eta/p, up to the noise of both. (Noises

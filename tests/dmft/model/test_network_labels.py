@@ -51,6 +51,7 @@ def registered(tmp_path):
     links.BUILT_IN_LINKS.update(before)
 
 
+@pytest.mark.long
 def test_noise_that_a_link_adds_is_noise_that_is_added():
     runs = [network_run({**RUN, "label": label, "samples": 256, "dimension": 60, "instances": 2}) for label in ("plain", "added")]
     theories, simulations = ([solve(run) for run in runs] for solve in (dmft.solve, sgd_sim.simulate))
@@ -62,6 +63,7 @@ def test_noise_that_a_link_adds_is_noise_that_is_added():
     assert np.abs(quiet.m - theories[0].m)[-1].max() > 1e-3
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_noise_that_multiplies_a_label():
     """Theory on simulation. Twin: the same noise, added."""
@@ -111,6 +113,7 @@ def test_one_pass_adds_noise_alone():
         onepass.Network(link="added", teacher_width=2)
 
 
+@pytest.mark.long
 def test_files_are_shown_and_compared_where_nobody_knows_the_label(tmp_path):
     """The error on new samples, which cannot be computed again, is that of the file."""
     run = network_run({**RUN, "label": "faded", "samples": 256, "dimension": 60, "instances": 2})

@@ -64,6 +64,7 @@ def test_units_that_are_no_pairs_have_none():
     assert theory.specialisation is None and "specialisation" not in simulation.curves
 
 
+@pytest.mark.long
 def test_it_is_shown_wherever_curves_are(files, capsys, tmp_path):
     theory, simulation = str(files / "theory.h5"), str(files / "simulation.h5")
     for words in (["inspect", theory], ["inspect", simulation], ["compare", theory, simulation],
