@@ -107,28 +107,21 @@ class _BlockTranslation(Translation):
     into: BlockFunctions
     shared_out = False  # whether we are in a loop whose turns are shared out
 
-    def source(self) -> tuple[str, Any]:
-        if not returns(self.body) and any(isinstance(node, ast.Return) for line in self.body for node in ast.walk(line)):
-            raise self.refuse("an end without return")
-        while True:
-            before = dict(self.kinds), self.result
-            lines = self.block(self.body, "    ")
-            if (self.kinds, self.result) == before:
-                break
-        result = self.result or "void"
-        loops = names_in([node.target for node in ast.walk(self.tree) if isinstance(node, ast.For)])
-        hoisted = [f"    {TYPES[str(self.kinds[name])]} {safe(name)};" for name in sorted(self.local - self.once - loops)
-                   if name not in self.arguments and isinstance(self.kinds.get(name), str)]
-        listed = ", ".join(f"{self.argument(self.kinds[name])}{safe(name)}" for name in self.arguments)
-        head = f"template <typename real> __device__ {type_of(result)} {self.name}({listed}) {{"
-        text = "\n".join([f"// {self.function.__module__}.{self.function.__qualname__}", head, *hoisted, *_thinned(lines), "}"])
-        return text, result
+    def ends_well(self) -> bool:
+        """A function may also return nothing at all."""
+        return returns(self.body) or not any(isinstance(node, ast.Return) for line in self.body for node in ast.walk(line))
 
-    def argument(self, kind: Any) -> str:
-        """How an argument is passed: records may be changed, what was made on the way may not."""
+    def typed(self, kind: Any, argument: bool = False) -> str:
+        """Records that are passed may be changed, what was made on the way may not."""
+        if not argument:
+            return type_of(kind or "void")
         if not isinstance(kind, Struct):
             return f"{type_of(kind)} "
         return f"const {kind.name} &" if kind in self.into.structs.values() else f"{kind.name} &"
+
+    def source(self) -> tuple[str, Any]:
+        text, result = super().source()
+        return "\n".join(_thinned(text.split("\n"))), result or "void"
 
     def statement(self, line: ast.stmt) -> list[str]:
         match line:

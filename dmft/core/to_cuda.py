@@ -144,7 +144,7 @@ class Translation:
 
     def source(self) -> tuple[str, str]:
         """The text of the function, and the kind of its result."""
-        if not returns(self.body):
+        if not self.ends_well():
             raise self.refuse("an end without return")
         while True:
             before = dict(self.kinds), self.result
@@ -153,10 +153,14 @@ class Translation:
                 break
         loops = names_in([node.target for node in ast.walk(self.tree) if isinstance(node, ast.For)])
         hoisted = [f"    {self.typed(self.kinds[name])} {safe(name)};" for name in sorted(self.local - self.once - loops)
-                   if name not in self.arguments and name in self.kinds]
+                   if name not in self.arguments and isinstance(self.kinds.get(name), str)]
         listed = ", ".join(f"{self.typed(self.kinds[name], argument=True)}{safe(name)}" for name in self.arguments)
-        head = f"template <typename real> __device__ {TYPES[self.result]} {self.name}({listed}) {{"
+        head = f"template <typename real> __device__ {self.typed(self.result)} {self.name}({listed}) {{"
         return "\n".join([f"// {self.function.__module__}.{self.function.__qualname__}", head, *hoisted, *lines, "}"]), self.result
+
+    def ends_well(self) -> bool:
+        """Whether every way through the function returns a number."""
+        return returns(self.body)
 
     def typed(self, kind: Kind, argument: bool = False) -> str:
         if isinstance(kind, str):

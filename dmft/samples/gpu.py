@@ -39,7 +39,8 @@ class Card:
     def company(self, experiment: Experiment, history: History, draws: Draws, block: int, sampling: Sampling, dtype,
               tiling: Tiling, use: InUse | None) -> Company:
         """Where a solution of this shape belongs. Histories must be alike in every step: they follow that of the first."""
-        shape = (history.per_level, history.fences.tobytes(), len(draws.h), int(draws.carrier.sum()), block, sampling.parts, np.dtype(dtype), use)
+        shape = (history.per_level, history.fences.tobytes(), len(draws.h), int(draws.carrier.sum()), block, sampling.parts,
+                 np.dtype(dtype), use)
         companies = self._companies.setdefault(shape, [])
         if len(companies) < (1 if use else 2):  # the host is hardly waited for where the card has the equations
             companies.append(Company(self.gpu, experiment, history, draws, block, sampling, dtype, tiling,
