@@ -41,6 +41,7 @@ static float min(float a, float b) { return std::fmin(a, b); }
 static float max(float a, float b) { return std::fmax(a, b); }
 #define __global__
 #define __device__
+#define __noinline__
 #define __shared__
 #define __restrict__
 #define __launch_bounds__(...)
@@ -93,6 +94,9 @@ static unsigned __ballot_sync(unsigned, bool vote) {
     __syncwarp();
     return votes;
 }
+struct float4 { float x, y, z, w; };
+struct double2 { double x, y; };
+template <typename T> static T __ldcs(const T *from) { return *from; }
 static int __popc(unsigned bits) { return __builtin_popcount(bits); }
 static unsigned __float_as_uint(float x) { unsigned u; memcpy(&u, &x, 4); return u; }
 static float __uint_as_float(unsigned u) { float x; memcpy(&x, &u, 4); return x; }

@@ -35,7 +35,7 @@ from dmft.equations.blocks import IN_ORDER, SIZE, blocks_of, used_slots
 from dmft.equations.noise import backward, dot, forward, largest, total
 from dmft.equations.recursion import Correlations, against_past
 from dmft.equations.state import B_PAST, E_PAST, OF_Q, Q_ROW, ROOM, ROW_K_R, solution_of
-from dmft.equations.steps import factor_ridge, last_slot, noise_overlaps, step_coefficients
+from dmft.equations.steps import factor_ridge, last_slot, noise_overlaps, row_memory, step_coefficients
 from dmft.equations.tuning import ESTIMATOR, Estimator
 
 
@@ -65,7 +65,8 @@ def find_residual(given, rule, blocks, one, overlaps):
     """The residual of the identity for the row as it was estimated, where its overlaps with the noise are known. Eq. [ibp].
     overlaps: FieldOverlaps."""
     now, e, Q, Q_row, size = one.now, one.work[E_PAST], one.matrices[OF_Q], one.vectors[Q_ROW], blocks.slots[SIZE]
-    step = step_coefficients(given, rule, blocks, one)
+    row_memory(rule, blocks, one)
+    step = step_coefficients(given, blocks, one)
     x_now = against_past(step, one.work[B_PAST], now.b_now, Correlations(Q, Q_row, now.Q_now), used_slots(blocks), e)
     eta, recoil, free = given.eta, given.recoil, given.inertia - given.eta * given.ridge
     last = last_slot(blocks) if recoil != 0.0 else 0

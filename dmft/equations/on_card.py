@@ -63,7 +63,7 @@ _COUNTS = Struct.of_record("Counts", COUNTS)
 _NOW, _GIVEN, _BY = (Struct.of_record(*each) for each in (("Now", STEP_RECORD), ("Given", GIVEN), ("By", ESTIMATING)))
 _USE = Struct.of("Use", stein="bool", identity="bool", share="real", trusted="real", faint="real", late="real")
 _BLOCKS = Struct.of("Blocks", slots=Cells("int", 2), levels=Cells("int", 2), counts=_COUNTS)
-_RULE = Struct.of("Rule", slopes="bool", stop=Cells("int"), beside=Cells("int", 2), shares=_TABLE, spread=_LINE)
+_RULE = Struct.of("Rule", slopes="bool", stop=Cells("int"), beside=Cells("int", 2), shares=_TABLE, spread=_TABLE)
 _SOLUTION = Struct.of("Solution", matrices=Cells("real", 3), ridge=_TABLE, vectors=_TABLE, work=_TABLE, drive=_TABLE, now=_NOW)
 _MADE = {StepCoefficients: Struct.of("StepCoefficients", eta="real", keep="real", memory=_LINE),
          Correlations: Struct.of("Correlations", Q=_TABLE, Q_row=_LINE, Q_now="real"),

@@ -8,11 +8,11 @@ import numpy as np
 from numba import njit
 
 from dmft.core.compiled import FREE, IN_PLACE, UNCOUNTED, each
-from dmft.equations.blocks import blocks_of, kernel_weights, used_slots
+from dmft.equations.blocks import blocks_of, used_slots
 from dmft.equations.ibp import FieldOverlaps, correct_row, find_residual, ridge_strength
 from dmft.equations.noise import dot
 from dmft.equations.state import M_PAST, MEMORY, ROOM, ROW_K_R, ROW_M_C, solution_of
-from dmft.equations.steps import noise_overlaps
+from dmft.equations.steps import noise_overlaps, row_memory
 from dmft.equations.tuning import ESTIMATOR
 from dmft.model.curves import PER_STEP, defined
 from dmft.model.experiment import Experiment
@@ -39,7 +39,7 @@ class InUse(NamedTuple):
 @njit(**IN_PLACE)
 def estimate(sums, use, given, by, rule, blocks, one):
     """Row n of the kernels from the sums of `Samples.row_sums` over all samples (weights add up to one), and what pushes the
-    intercept."""
+    intercept; `noise_overlaps` and `row_memory` are known afterwards."""
     alpha, now, M_C, K_R = given.alpha, one.now, one.work[ROW_M_C], one.work[ROW_K_R]
     slots = len(M_C)
     now.delta_nu = alpha * sums[GP]  # [dmft-nu]
@@ -51,8 +51,8 @@ def estimate(sums, use, given, by, rule, blocks, one):
         K_R[j] = -alpha * (response / sums[CARRIED] if use.identity else response)  # [dmft-MR]
     now.push = sums[PUSH]
     now.residual = now.largest = spread = 0.0
+    noise_overlaps(given, rule, blocks, one)
     if use.identity:
-        noise_overlaps(given, rule, blocks, one)
         overlaps = one.work[ROOM]
         for j in each(slots):
             overlaps[j] = alpha * sums[SCALARS + 2 * slots + j]
@@ -63,21 +63,21 @@ def estimate(sums, use, given, by, rule, blocks, one):
         eps = ridge_strength(by, blocks, one, sums[GG], use.trusted, spread)
         if eps != 0.0:
             correct_row(by, blocks, one, eps)  # [ibp]
+    row_memory(rule, blocks, one)
     if given.centred:
         now.mu = 0.0  # by symmetry
     elif use.stein:
-        now.mu = controlled(sums, use, spread, given, by, rule, blocks, one)
+        now.mu = controlled(sums, use, spread, given, by, blocks, one)
 
 
 @njit(**IN_PLACE)
-def controlled(sums, use, spread, given, by, rule, blocks, one):
+def controlled(sums, use, spread, given, by, blocks, one):
     """mu from <g k> and from integration by parts in h0, mu = E_n + alpha <g' Y + dg/dy dy/dh0>, with a coefficient that is not
     fitted to the samples. E_n is what comes through the m_k h0 of the fields, known from the row; the rest is what the data model
     says: for labels that jump, pairs of samples on the jump, for clusters <g (k - h0)>. It fades where <g^2> is faint beside
     `control_fade_gradient` times K/K_T and the variance of the response over samples, and at late times. Eq. [stein]."""
-    now, memory = one.now, one.drive[MEMORY]
-    kernel_weights(rule, blocks, one.work[ROW_K_R], memory)
-    through_fields = now.delta_nu * now.m - dot(memory, one.vectors[M_PAST], used_slots(blocks))
+    now = one.now
+    through_fields = now.delta_nu * now.m - dot(one.drive[MEMORY], one.vectors[M_PAST], used_slots(blocks))
     wild, age = sums[WILD] / by.control_fade_weight, given.t / use.late
     wild, age = wild * wild, age * age
     share, faint = 1 / (1 + wild * wild) / (1 + age * age), use.faint * spread / use.share

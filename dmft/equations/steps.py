@@ -63,11 +63,16 @@ def noise_overlaps(given, rule, blocks, one):
                                   used_slots(blocks), b)
 
 
+@njit(**INNER)
+def row_memory(rule, blocks, one):
+    """What row n weighs the past by. Eq. [dyadic]."""
+    kernel_weights(rule, blocks, one.work[ROW_K_R], one.drive[MEMORY])
+
+
 @njit(**INNER, error_model="numpy")
-def step_coefficients(given, rule, blocks, one):
-    """The step that row n makes: what it keeps of y_n, and its memory. Eqs. [schedule], [momentum]."""
+def step_coefficients(given, blocks, one):
+    """The step that row n makes, where `row_memory` is known: what it keeps of y_n, and its memory. Eqs. [schedule], [momentum]."""
     memory = one.drive[MEMORY]
-    kernel_weights(rule, blocks, one.work[ROW_K_R], memory)
     if given.recoil != 0.0:
         memory[last_slot(blocks)] -= given.recoil / given.eta
     return StepCoefficients(given.eta, given.inertia - given.eta * one.now.delta_nu - given.eta * given.ridge, memory)
@@ -86,9 +91,10 @@ def with_weights(given, one, step):
 
 @njit(**IN_PLACE)
 def unscaled(given, rule, blocks, one):
-    """The step that row n makes, before it is scaled, where `noise_overlaps` are known. Eqs. [dmft-Q], [dmft-R]."""
+    """The step that row n makes, before it is scaled, where `noise_overlaps` and `row_memory` are known. Eqs. [dmft-Q],
+    [dmft-R]."""
     now, b, x, r, used = one.now, one.work[B_PAST], one.work[X], one.work[NEXT_R], used_slots(blocks)
-    step = step_coefficients(given, rule, blocks, one)
+    step = step_coefficients(given, blocks, one)
     x_now = against_past(step, b, now.b_now, Correlations(one.matrices[OF_Q], one.vectors[Q_ROW], now.Q_now), used, x)
     next_response(step, Responses(one.matrices[OF_R], one.vectors[R_ROW], rule.stop), used, r)
     q_u = next_norm(step, now.M_C_now, b, now.b_now, x, x_now, used)
@@ -147,8 +153,8 @@ def inertial(given, blocks, one):
 
 @njit(**IN_PLACE)
 def step_from_row(given, rule, blocks, one):
-    """What follows from row n, before the step is scaled, where `noise_overlaps` are known. The state stays at step n; `advance`
-    moves on. Eqs. [dmft-m], [dmft-nu]."""
+    """What follows from row n, before the step is scaled, as in `unscaled`. The state stays at step n; `advance` moves on. Eqs.
+    [dmft-m], [dmft-nu]."""
     now = one.now
     unscaled(given, rule, blocks, one)
     m_u = (given.inertia - given.eta * given.ridge) * now.m - given.eta * now.mu  # [dmft-m]
@@ -247,9 +253,10 @@ def advance(given, by, blocks, one):
 
 @njit(**IN_PLACE)
 def row_steps(known, drawn, given, by, rule, blocks, one):
-    """`step_from_row`. known: whether the overlaps with the noise are; drawn: whether samples need the noise."""
+    """`step_from_row`. known: whether `noise_overlaps` and `row_memory` are; drawn: whether samples need the noise."""
     if not known:
         noise_overlaps(given, rule, blocks, one)
+        row_memory(rule, blocks, one)
     step_from_row(given, rule, blocks, one)
     if drawn:
         given_past(by, blocks, one)

@@ -205,8 +205,8 @@ class WeightDynamics(Recursion):
         for_all(estimates, places, sums, use, self.given, self.by, self.history.rule, self.history.tables, self.solutions)
 
     def steps_from_rows(self, places: np.ndarray, known: bool) -> None:
-        """What follows from these rows, scaled as the constraint says. known: whether their overlaps with the noise are, as after
-        `estimate_rows` with the identity. Eqs. [dmft-a], [dmft-m], [dmft-nu]."""
+        """What follows from these rows, scaled as the constraint says. known: whether their overlaps with the noise and their
+        memory are, as after `estimate_rows`. Eqs. [dmft-a], [dmft-m], [dmft-nu]."""
         self._steps(places, known, self.experiment.data.sampled)
         scale = self.settings.constraint.scale
         self.numbers["a"][places] = [scale(norm) for norm in self.numbers["norm"][places].tolist()]  # [dmft-a]

@@ -30,7 +30,8 @@ class CardSteps:
         first, threads = company.members[0], company.tiling.equations
         gpu, slots, several, history = company.gpu, company.slots, company.solutions, first.history
         self.company, self.ahead, self.threads, self.pages = company, ahead, threads, Pages(history)
-        room = 8 * (2 * threads + (4 + WORK_VECTORS + 2 + 1) * slots)
+        tables = 12 if history.rule.slopes else 0
+        room = 8 * (2 * threads + (4 + WORK_VECTORS + 2 + 3 + tables) * slots)
         self.shared = room if room <= gpu.shared_bytes else 16 * threads
         text = equations_source(first.experiment.constraint, use, bool(history.rule.slopes), self.shared == room, threads)
         self.kernel = gpu.kernels(text, EQUATION_KERNELS)
@@ -43,7 +44,7 @@ class CardSteps:
         self.alive, self.now = gpu.zeros(several, np.int32), gpu.zeros((several, NOW_NUMBERS))
         self.matrices, self.ridge = gpu.zeros((several, 4, slots, slots)), gpu.zeros((several, slots, slots))
         self.vectors, self.work = gpu.zeros((several, 4, slots)), gpu.zeros((several, WORK_VECTORS, slots))
-        self.spread = gpu.zeros((several, slots))
+        self.spread = gpu.zeros((several, 3, slots))
         self.stop, self.by = gpu.put(history.rule.stop), gpu.put(first.by.view(np.float64))
         self._sent, self._fetched = False, True
         self.launched = range(0)  # rows

@@ -140,7 +140,7 @@ class March(Causal):
         weights, n, sums = self.weights, self.weights.n, totals[0]
         places = np.array([march.weights.at for march in solvers])
         weights.estimate_rows(places, sums, self.use)
-        weights.steps_from_rows(places, self.use.identity)
+        weights.steps_from_rows(places, True)
         for k, (march, norm) in enumerate(zip(solvers, weights.numbers["norm"][places].tolist(), strict=True)):
             march._keep_sums(n, k, totals)
             march.diverged = escaped(norm, weights.estimator.largest)

@@ -6,7 +6,14 @@
 
 #define LANES 32
 #define ALL_LANES 0xffffffffu
-#define ROWS_AT_ONCE 4 // of a product, whose loads are under way together
+// Numbers of a matrix that a thread loads before it uses the first of them: a card takes longer to answer than to compute. A load that
+// depends on a condition would hold up the next one, so that what lies beyond an end is not left out: the last number before it is
+// loaded, and has no weight.
+#define ROWS_AT_ONCE 3
+#define COLUMNS_AT_ONCE 6
+#define IN_FLIGHT 16
+#define GROUP 16 // unknowns of a solve that one warp goes through before the others take it on
+#define SHARES 4 // threads that work out together what a group of unknowns contributes to a later one
 
 __device__ inline int my_warp() { return threadIdx.x / LANES; }
 __device__ inline int my_lane() { return threadIdx.x % LANES; }
@@ -57,46 +64,62 @@ __device__ inline double largest(Line<double> a, long long n) {
 }
 
 // A warp for each row, several of them at a time.
-__device__ inline void row_products(double scale, Table<double> A, Line<double> v, Line<long long> stop, long long used,
-                                    Line<double> out) {
-    for (long long first = ROWS_AT_ONCE * my_warp(); first < used; first += ROWS_AT_ONCE * all_warps()) {
+__device__ __noinline__ void row_products(double scale, Table<double> A, Line<double> v, Line<long long> stop, long long used,
+                                          Line<double> out) {
+    const int rows = (int)used, width = (int)A.width;
+    for (int first = ROWS_AT_ONCE * my_warp(); first < rows; first += ROWS_AT_ONCE * all_warps()) {
         double sums[ROWS_AT_ONCE];
-        long long ends[ROWS_AT_ONCE], end = 0;
+        int ends[ROWS_AT_ONCE], end = 0;
 #pragma unroll
         for (int r = 0; r < ROWS_AT_ONCE; r++) {
-            sums[r] = 0.0, ends[r] = first + r < used ? stop[first + r] : 0;
-            end = ends[r] > end ? ends[r] : end;
+            sums[r] = 0.0, ends[r] = first + r < rows ? (int)stop[first + r] : 0;
+            end = max(end, ends[r]);
         }
-        for (long long k = my_lane(); k < end; k += LANES) {
-            const double weight = v[k];
+        for (int from = my_lane(); from < end; from += COLUMNS_AT_ONCE * LANES) {
+            double loaded[ROWS_AT_ONCE][COLUMNS_AT_ONCE];
 #pragma unroll
             for (int r = 0; r < ROWS_AT_ONCE; r++)
-                if (k < ends[r]) sums[r] += A[first + r][k] * weight;
+#pragma unroll
+                for (int c = 0; c < COLUMNS_AT_ONCE; c++)
+                    loaded[r][c] = A.at[min(first + r, rows - 1) * width + min(from + c * LANES, end - 1)];
+#pragma unroll
+            for (int c = 0; c < COLUMNS_AT_ONCE; c++) {
+                const int k = from + c * LANES;
+                const double weight = v[min(k, end - 1)];
+#pragma unroll
+                for (int r = 0; r < ROWS_AT_ONCE; r++) sums[r] += k < ends[r] ? loaded[r][c] * weight : 0.0;
+            }
         }
 #pragma unroll
         for (int r = 0; r < ROWS_AT_ONCE; r++) sums[r] = warp_sum(sums[r]);
         if (my_lane() == 0)
-            for (int r = 0; r < ROWS_AT_ONCE && first + r < used; r++) out[first + r] = scale * sums[r];
+            for (int r = 0; r < ROWS_AT_ONCE && first + r < rows; r++) out[first + r] = scale * sums[r];
     }
     __syncthreads();
 }
 
 // A thread for each column, and several threads for one where there are enough: each takes a share of the rows. Scratch: one
 // number a thread.
-__device__ inline void add_rows(double scale, Line<double> weights, Table<double> A, long long used, Line<double> out) {
+__device__ __noinline__ void add_rows(double scale, Line<double> weights, Table<double> A, long long used, Line<double> out) {
     extern __shared__ __align__(16) double shared[];
-    const int wide = (int)min((used + LANES - 1) / LANES * LANES, (long long)blockDim.x), shares = wide ? blockDim.x / wide : 0;
-    const int column = wide ? threadIdx.x % wide : 0, share = wide ? threadIdx.x / wide : 0;
-    for (long long first = 0; first < used; first += wide) {
-        const long long j = first + column;
+    const int rows = (int)used, width = (int)A.width, wide = min((rows + LANES - 1) / LANES * LANES, (int)blockDim.x);
+    const int shares = wide ? blockDim.x / wide : 0, column = wide ? threadIdx.x % wide : 0, share = wide ? threadIdx.x / wide : 0;
+    for (int first = 0; first < rows; first += wide) {
+        const int j = first + column;
         double sum = 0.0;
-        if (share < shares && j < used) {
-#pragma unroll 8
-            for (long long i = share; i < used; i += shares) sum += weights[i] * A[i][j];
+        for (int from = share; share < shares && from < rows; from += IN_FLIGHT * shares) {
+            double loaded[IN_FLIGHT];
+#pragma unroll
+            for (int r = 0; r < IN_FLIGHT; r++) loaded[r] = A.at[min(from + r * shares, rows - 1) * width + min(j, rows - 1)];
+#pragma unroll
+            for (int r = 0; r < IN_FLIGHT; r++) {
+                const int i = from + r * shares;
+                sum += i < rows ? weights[min(i, rows - 1)] * loaded[r] : 0.0;
+            }
         }
         shared[threadIdx.x] = sum;
         __syncthreads();
-        if (share == 0 && j < used) {
+        if (share == 0 && j < rows) {
             for (int s = 1; s < shares; s++) sum += shared[s * wide + column];
             out[j] += scale * sum;
         }
@@ -110,99 +133,131 @@ __device__ inline void add_short_rows(double scale, Line<double> weights, Table<
     add_rows(scale, weights, A, used, out);
 }
 
-// Substitution in groups of LANES unknowns: what the groups before contribute is summed up by all warps, then one warp for each line
-// goes through the group. Rows of L are divided by their diagonals beforehand, so that one product and one shuffle lie between two
-// unknowns.
-__device__ inline void forward(Table<double> L, Table<double> x, long long n) {
-    for (long long first = 0; first < n; first += LANES) {
-        const int group = (int)min((long long)LANES, n - first);
-        if (first) {
-            for (int r = my_warp(); r < group; r += all_warps()) {
-                const Line<double> row = L[first + r];
-                for (int line = 0; line < x.size; line++) {
-                    double sum = 0.0;
-                    for (long long k = my_lane(); k < first; k += LANES) sum += row[k] * x[line][k];
-                    sum = warp_sum(sum);
-                    if (my_lane() == 0) x[line][first + r] -= sum;
-                }
-            }
-            __syncthreads();
-        }
-        for (int line = my_warp(); line < x.size; line += all_warps()) {
-            const int lane = my_lane();
-            const bool there = lane < group;
-            const Line<double> row = L[there ? first + lane : first];
-            const double scale = there ? 1.0 / row[first + lane] : 0.0;
-            double own[LANES], value = there ? x[line][first + lane] * scale : 0.0;
-#pragma unroll
-            for (int k = 0; k < LANES; k++) own[k] = k < lane && there ? row[first + k] * scale : 0.0;
-#pragma unroll
-            for (int k = 0; k < LANES; k++) value -= own[k] * __shfl_sync(ALL_LANES, value, k);
-            if (there) x[line][first + lane] = value;
-        }
-        __syncthreads();
-    }
+// The lines of x in shared memory while a solve is at work on them, where there is room: one number a thread for each of two lines.
+__device__ inline Table<double> at_hand(Table<double> x, long long n) {
+    extern __shared__ __align__(16) double shared[];
+    if (n > blockDim.x || x.size > 2) return x;
+    for (int line = 0; line < x.size; line++)
+        if (threadIdx.x < n) shared[line * blockDim.x + threadIdx.x] = x[line][threadIdx.x];
+    __syncthreads();
+    return {shared, x.size, (long long)blockDim.x};
+}
+__device__ inline void put_back(Table<double> y, Table<double> x, long long n) {
+    for (int line = 0; y.at != x.at && line < x.size; line++)
+        if (threadIdx.x < n) x[line][threadIdx.x] = y[line][threadIdx.x];
+    __syncthreads();
 }
 
-// L^T y = x, from the last group on. Scratch: one number a thread for each of two lines.
-__device__ inline void backward(Table<double> L, Table<double> x, long long n) {
-    extern __shared__ __align__(16) double shared[];
-    for (long long first = (n + LANES - 1) / LANES * LANES - LANES; first >= 0; first -= LANES) {
-        const int group = (int)min((long long)LANES, n - first), lane = my_lane();
-        const bool there = lane < group, later = first + LANES < n;
-        if (later) {
-            for (int line = 0; line < x.size; line++) {
-                double sum = 0.0;
-#pragma unroll 4
-                for (long long i = first + LANES + my_warp(); i < n; i += all_warps()) sum += L[i][first + lane] * x[line][i];
-                shared[line * blockDim.x + threadIdx.x] = sum;
-            }
-            __syncthreads();
+// Substitution in groups of GROUP unknowns, along L (DOWN) or along its transpose, from the last group on. One warp for each line
+// goes through a group, which is divided by its diagonal beforehand, so that one product and one shuffle lie between two unknowns.
+// Then all threads take what the group contributes off the unknowns to come. What is read of L does not depend on them, and is
+// under way before it is wanted.
+template <bool DOWN> __device__ __noinline__ void substitute(Table<double> L, Table<double> lines, long long unknowns) {
+    const Table<double> x = at_hand(lines, unknowns);
+    const int n = (int)unknowns, width = (int)L.width, groups = (n + GROUP - 1) / GROUP;
+    const int lane = my_lane(), line = my_warp();
+    const int share = threadIdx.x % SHARES, mine = threadIdx.x / SHARES, others = blockDim.x / SHARES;
+    const bool goes = line < x.size;
+    double own[GROUP], pivot = 1.0;
+    const auto load_group = [&](int first) {
+        const int me = min(first + lane, n - 1);
+        pivot = L.at[me * width + me];
+        int place = DOWN ? me * width + first : first * width + me;
+#pragma unroll
+        for (int k = 0; k < GROUP; k++) {
+            own[k] = L.at[place];
+            place += first + k + 1 < n ? (DOWN ? 1 : width) : 0;
         }
-        for (int line = my_warp(); line < x.size; line += all_warps()) {
-            double own[LANES], value = there ? x[line][first + lane] : 0.0;
-            if (later)
-                for (int w = 0; w < all_warps(); w++) value -= shared[line * blockDim.x + w * LANES + lane];
-            const double scale = there ? 1.0 / L[first + lane][first + lane] : 0.0;
-            value *= scale;
+    };
+    if (goes) load_group(DOWN ? 0 : (groups - 1) * GROUP);
+    for (int g = 0; g < groups; g++) {
+        const int first = (DOWN ? g : groups - 1 - g) * GROUP, from = first + share * (GROUP / SHARES);
+        const int begin = DOWN ? first + GROUP : 0, end = DOWN ? n : first; // of the unknowns to come
+        double panel[GROUP / SHARES];
+        const auto load_panel = [&](int to) {
+            const int row = min(to, n - 1), column = min(from, n - 1);
+            int place = DOWN ? row * width + column : column * width + row;
 #pragma unroll
-            for (int k = 0; k < LANES; k++) own[k] = k > lane && k < group ? L[first + k][first + lane] * scale : 0.0;
+            for (int k = 0; k < GROUP / SHARES; k++) {
+                panel[k] = L.at[place];
+                place += from + k + 1 < n ? (DOWN ? 1 : width) : 0;
+            }
+        };
+        load_panel(begin + mine);
+        if (goes) {
+            const bool there = lane < GROUP && first + lane < n;
+            const double scale = 1.0 / pivot;
+            double value = there ? x[line][first + lane] * scale : 0.0;
 #pragma unroll
-            for (int k = LANES - 1; k >= 0; k--) value -= own[k] * __shfl_sync(ALL_LANES, value, k);
+            for (int k = 0; k < GROUP; k++) own[k] = there && first + k < n && (DOWN ? k < lane : k > lane) ? own[k] * scale : 0.0;
+#pragma unroll
+            for (int k = 0; k < GROUP; k++) {
+                const int at = DOWN ? k : GROUP - 1 - k;
+                value -= own[at] * __shfl_sync(ALL_LANES, value, at);
+            }
             if (there) x[line][first + lane] = value;
+            if (g + 1 < groups) load_group(DOWN ? first + GROUP : first - GROUP);
+        }
+        __syncthreads();
+        for (int base = begin; base < end; base += others) {
+            const int to = base + mine;
+            for (int one = 0; one < x.size; one++) {
+                double sum = 0.0;
+#pragma unroll
+                for (int k = 0; k < GROUP / SHARES; k++) sum += from + k < n ? panel[k] * x[one][min(from + k, n - 1)] : 0.0;
+                sum += __shfl_xor_sync(ALL_LANES, sum, 1);
+                sum += __shfl_xor_sync(ALL_LANES, sum, 2);
+                if (share == 0 && to < end) x[one][to] -= sum;
+            }
+            if (base + others < end) load_panel(to + others);
         }
         __syncthreads();
     }
+    put_back(x, lines, unknowns);
 }
+
+__device__ inline void forward(Table<double> L, Table<double> x, long long n) { substitute<true>(L, x, n); }
+__device__ inline void backward(Table<double> L, Table<double> x, long long n) { substitute<false>(L, x, n); }
 
 // A thread for each row from `at` on; there must not be more of these. Scratch: four numbers.
-__device__ inline long long join_rows(Table<double> L, long long valid, long long at) {
+__device__ __noinline__ long long join_rows(Table<double> L, long long valid, long long at) {
     extern __shared__ __align__(16) double shared[];
     if (at + 1 >= valid) return min(valid, at);
-    for (long long k = threadIdx.x; k < valid; k += blockDim.x) {
-        const long long first = k > at ? k - 1 : at;
-        double kept = k <= at ? L[at][k] : 0.0;
-        for (long long i = first; i < valid - 1; i++) {
-            L[i][k] = L[i + 1][k] + kept;
-            kept = 0.0;
+    const int begin = (int)at, end = (int)valid - 1, width = (int)L.width;
+    double loaded[IN_FLIGHT];
+    for (int k = threadIdx.x; k <= end; k += blockDim.x) {
+        const int first = k > begin ? k - 1 : begin;
+        const double kept = k <= begin ? L.at[begin * width + k] : 0.0;
+        for (int from = first; from < end; from += IN_FLIGHT) {
+#pragma unroll
+            for (int r = 0; r < IN_FLIGHT; r++) loaded[r] = L.at[min(from + r + 1, end) * width + k];
+#pragma unroll
+            for (int r = 0; r < IN_FLIGHT; r++)
+                if (from + r < end) L.at[(from + r) * width + k] = from + r == first ? loaded[r] + kept : loaded[r];
         }
     }
     __syncthreads();
-    const long long i = at + threadIdx.x;
-    const bool there = i < valid - 1;
-    double carry = there ? L[i][at] : 0.0;
-    for (long long c = at; c < valid - 1; c++) {
-        double *turn = shared + 2 * (c & 1);
-        const double right = there && i >= c ? L[i][c + 1] : 0.0;
-        if (i == c) {
-            const double size = hypot(carry, right);
-            turn[0] = carry / size, turn[1] = right / size;
-        }
-        __syncthreads();
-        if (there && i >= c) {
-            L[i][c] = turn[0] * carry + turn[1] * right;
-            carry = turn[0] * right - turn[1] * carry;
-            if (i == c) L[i][c + 1] = 0.0;
+    const int i = begin + threadIdx.x;
+    const bool there = i < end;
+    double *row = L.at + min(i, end) * width, carry = row[begin];
+    for (int from = begin; from < end; from += IN_FLIGHT) {
+#pragma unroll
+        for (int r = 0; r < IN_FLIGHT; r++) loaded[r] = row[min(from + r + 1, end)];
+#pragma unroll
+        for (int r = 0; r < IN_FLIGHT; r++) {
+            const int c = from + r;
+            if (c >= end) break;
+            double *turn = shared + 2 * (c & 1);
+            if (i == c) {
+                const double scale = 1.0 / sqrt(carry * carry + loaded[r] * loaded[r]);
+                turn[0] = carry * scale, turn[1] = loaded[r] * scale;
+            }
+            __syncthreads();
+            if (there && i >= c) {
+                row[c] = turn[0] * carry + turn[1] * loaded[r];
+                carry = turn[0] * loaded[r] - turn[1] * carry;
+                if (i == c) row[c + 1] = 0.0;
+            }
         }
     }
     __syncthreads();
@@ -220,7 +275,7 @@ __device__ inline void merge_vector(Line<double> v, long long older, long long n
     __syncthreads();
 }
 
-__device__ inline void merge_matrix(Table<double> A, long long older, long long newer, long long into) {
+__device__ __noinline__ void merge_matrix(Table<double> A, long long older, long long newer, long long into) {
     const auto merge = [&](double *first, double *second, double *both) {
         double total = *first;
         *first = 0.0;
@@ -234,9 +289,9 @@ __device__ inline void merge_matrix(Table<double> A, long long older, long long 
     __syncthreads();
 }
 
-// By what the host found out about neighbours (on_card.py): first the spread within every block, then what every block gets from
-// those that count it among their neighbours, in order of time.
-__device__ inline void kernel_weights(const Rule &rule, const Blocks &blocks, Line<double> sums, Line<double> out) {
+// By what the host found out about neighbours (on_card.py): first what every block has, and gives to those before and after it,
+// then what every block gets from those that count it among their neighbours, in order of time.
+__device__ __noinline__ void kernel_weights(const Rule &rule, const Blocks &blocks, Line<double> sums, Line<double> out) {
     const Line<long long> order = blocks.slots[IN_ORDER], size = blocks.slots[SIZE];
     const long long count = rule.slopes ? blocks.counts.blocks : 0;
     __syncthreads();
@@ -247,19 +302,20 @@ __device__ inline void kernel_weights(const Rule &rule, const Blocks &blocks, Li
         double before = 0.0, after = 0.0;
         for (long long k = rule.beside[OLDEST][i]; k < i; k++) before += sums[order[k]];
         for (long long k = i + 1; k <= rule.beside[NEWEST][i]; k++) after += sums[order[k]];
-        rule.spread[i] = steps || newer ? block_spread_within<double>(size[order[i]], steps, newer, rule.shares[TO_OLDER][i],
-                                                                rule.shares[TO_NEWER][i], sums[order[i]], before, after) : 0.0;
+        const double older = rule.shares[TO_OLDER][i], newest = rule.shares[TO_NEWER][i], w = size[order[i]];
+        const double spread = steps || newer ? block_spread_within<double>(size[order[i]], steps, newer, older, newest, sums[order[i]],
+                                                                           before, after) : 0.0;
+        rule.spread[0][i] = (older + newest) * spread / w;
+        rule.spread[1][i] = steps ? older * spread / steps : 0.0;
+        rule.spread[2][i] = newer ? newest * spread / newer : 0.0;
     }
     __syncthreads();
     for (long long p = threadIdx.x; p < count; p += blockDim.x) {
         double found = out[order[p]];
         for (long long i = rule.beside[REACH_FROM][p]; i <= rule.beside[REACH_TO][p]; i++) {
-            const long long steps = rule.beside[STEPS][i], newer = rule.beside[STEPS_NEWER][i];
-            if (!steps && !newer) continue;
-            const double spread = rule.spread[i];
-            if (i == p) found -= (rule.shares[TO_OLDER][i] + rule.shares[TO_NEWER][i]) * spread / size[order[i]];
-            else if (rule.beside[OLDEST][i] <= p && p < i) found += rule.shares[TO_OLDER][i] * spread / steps;
-            else if (i < p && p <= rule.beside[NEWEST][i]) found += rule.shares[TO_NEWER][i] * spread / newer;
+            if (i == p) found -= rule.spread[0][i];
+            else if (rule.beside[OLDEST][i] <= p && p < i) found += rule.spread[1][i];
+            else if (i < p && p <= rule.beside[NEWEST][i]) found += rule.spread[2][i];
         }
         out[order[p]] = found;
     }

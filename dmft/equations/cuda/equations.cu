@@ -20,7 +20,8 @@ struct Page {
     }
     __device__ Rule rule(const long long *stop, double *spread) const {
         long long *beside = (long long *)tables() + 2 * table();
-        return {SLOPES, {(long long *)stop, slots}, {beside, 6, slots}, {(double *)(beside + 6LL * slots), 2, slots}, {spread, slots}};
+        return {SLOPES, {(long long *)stop, slots}, {beside, 6, slots}, {(double *)(beside + 6LL * slots), 2, slots},
+                {spread, 3, slots}};
     }
 };
 
@@ -34,7 +35,7 @@ __device__ inline Arrays arrays_of(double *matrices, double *ridge, double *vect
     extern __shared__ __align__(16) double shared[];
     const long long z = blockIdx.z, square = (long long)slots * slots;
     Arrays own = {matrices + 4 * square * z, ridge + square * z, vectors + 4LL * slots * z, work + (long long)WORK_VECTORS * slots * z,
-                  drive + 2LL * slots * z, spread + (long long)slots * z};
+                  drive + 2LL * slots * z, spread + 3LL * slots * z};
     if (!STAGED) return own;
     double *vectors_here = shared + 2 * blockDim.x, *work_here = vectors_here + 4 * slots;
     for (int k = threadIdx.x; k < 4 * slots; k += blockDim.x) vectors_here[k] = own.vectors[k];
@@ -43,6 +44,15 @@ __device__ inline Arrays arrays_of(double *matrices, double *ridge, double *vect
     own.spread = own.drive + 2 * slots;
     __syncthreads();
     return own;
+}
+// The tables that `kernel_weights` reads over and over, behind these arrays.
+__device__ inline void stage_tables(const Arrays &own, int slots, Blocks &blocks, Rule &rule) {
+    if (!STAGED || !SLOPES) return;
+    long long *here = (long long *)(own.spread + 3 * slots);
+    for (int k = threadIdx.x; k < 4 * slots; k += blockDim.x) here[k] = blocks.slots.at[k];
+    for (int k = threadIdx.x; k < 8 * slots; k += blockDim.x) here[4 * slots + k] = rule.beside.at[k]; // `shares` lie behind them
+    blocks.slots.at = here, rule.beside.at = here + 4 * slots, rule.shares.at = (double *)(here + 10 * slots);
+    __syncthreads();
 }
 __device__ inline void copy_back(const double *from, double *to, long long count) {
     if (STAGED)
@@ -79,10 +89,11 @@ extern "C" __global__ void __launch_bounds__(EQUATION_THREADS) row_and_step(cons
     Solution one = solution_of(own, slots, *mine);
     Blocks blocks = plan.blocks(false);
     Rule rule = plan.rule(stop, own.spread);
+    stage_tables(own, slots, blocks, rule);
     Given &given = plan.given();
     Use use = {USE_STEIN, USE_IDENTITY, USE_SHARE, USE_TRUSTED, USE_FAINT, USE_LATE};
     estimate<double>({(double *)totals, columns}, use, given, estimator, rule, blocks, one);
-    row_steps<double>(use.identity, true, given, estimator, rule, blocks, one);
+    row_steps<double>(true, true, given, estimator, rule, blocks, one);
     one.now.a = moving.hidden ? step_on_sphere<double>(one.now.norm) : step_rescaled<double>(one.now.norm);
     scaled<double>(given, one);
     __syncthreads();

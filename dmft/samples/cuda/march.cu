@@ -23,7 +23,15 @@
 template <typename real> struct __align__(16) Four {
     real at[FOUR];
 };
-template <typename real> __device__ inline Four<real> four(const real *from) { return *(const Four<real> *)from; }
+// Loaded as what is soon of no use, so that it does not push the matrices of the equations out of the card's cache.
+__device__ inline Four<float> four(const float *from) {
+    const float4 all = __ldcs((const float4 *)from);
+    return {{all.x, all.y, all.z, all.w}};
+}
+__device__ inline Four<double> four(const double *from) {
+    const double2 first = __ldcs((const double2 *)from), second = __ldcs((const double2 *)from + 1);
+    return {{first.x, first.y, second.x, second.y}};
+}
 
 // What the loss needs besides the samples; a second one is for rules that look ahead.
 struct Present {
