@@ -99,6 +99,5 @@ def log_where_positive(axis: Axes, values: np.ndarray) -> None:
     """A logarithmic vertical axis when the values are positive and span more than a decade."""
     good = values[np.isfinite(values)]
     if good.size and good.min() > 0 and good.max() > 10 * good.min():
-        axis.set_yscale("log")
-        axis.set_ylim(0.5 * good.min(), 1.4 * good.max())
+        axis.set(yscale="log", ylim=(0.5 * good.min(), 1.4 * good.max()))
         tidy_ticks(axis.yaxis)

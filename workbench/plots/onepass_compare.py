@@ -35,8 +35,7 @@ def _panels(names: list[str]):
 
 
 def _finish(axis, name: str, lines: int) -> None:
-    axis.set_xlabel("$t$")
-    axis.set_ylabel(name)
+    axis.set(xlabel="$t$", ylabel=name)
     if lines > 1:
         axis.legend(fontsize=7 if lines <= 6 else 6, ncols=1 + (lines - 1) // 6)
     if name == "risk":
