@@ -44,7 +44,7 @@ class CompanionFigure(NamedTuple):
         return getattr(import_module(f"reproduction.companions.{paper}.drawing"), function)
 
 
-COMPANION_FIGURES = {name: CompanionFigure(*figure) for name, figure in {
+_TABLE: dict[str, tuple[Callable[[bool], Any], Callable[[Any], list[NumberRow]], str, str]] = {
     "arnaboldi1": (arnaboldi.figure1, arnaboldi_tables.paths, "arnaboldi.draw_paths",
                    "one unit: SGD and SDE from one start, exit times"),
     "arnaboldi2": (arnaboldi.figure2, arnaboldi_tables.ratios, "arnaboldi.draw_ratios", "measured exit times over formulas"),
@@ -67,7 +67,8 @@ COMPANION_FIGURES = {name: CompanionFigure(*figure) for name, figure in {
     "bocchi5": (bocchi.figure5, bocchi_tables.dimensions, "bocchi.draw_dimensions", "degrees of freedom, manifold (figures 5, 6)"),
     "loureiro": (loureiro.regimes, loureiro_tables.regimes, "loureiro.draw_regimes",
                  "regimes of erf committees, mean-field reduction"),
-}.items()}
+}
+COMPANION_FIGURES = {name: CompanionFigure(*figure) for name, figure in _TABLE.items()}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

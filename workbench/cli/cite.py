@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 
 from dmft.core import schema
-from dmft.core.command import EXIT_DONE, load_plugin, plugin_option, set_options
+from dmft.core.command import EXIT_DONE, run_file_options
 from dmft.core.parallel import world
 from dmft.core.references import citation
 from dmft.model.references import references_of
@@ -19,14 +19,10 @@ from dmft.model.runfile import load_run
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN.toml", help="run file")
-    set_options(parser)
-    plugin_option(parser)
+    run_file_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    for plugin in options.plugin:
-        load_plugin(plugin)
     if world().is_root:
         of_onepass = "model" in schema.read_toml(schema.read_text(options.run), str(options.run))
         print(citation(_onepass(options) if of_onepass else references_of(load_run(options.run, options.overrides))))

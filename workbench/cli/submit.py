@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dmft.core.command import EXIT_DONE, default_output, load_plugin, seconds, set_options
+from dmft.core.command import EXIT_DONE, default_output, seconds, set_options
 from dmft.core.errors import FileError, UserError
 from dmft.core.schema import as_words
 from dmft.running.cost import Cost
@@ -79,8 +79,6 @@ def run(options: argparse.Namespace) -> int:
     _refuse_control_characters(options)
     points = grid(options.array, "--array") if options.array else [GridPoint(())]
     todo = programs(options)
-    for plugin in options.plugin:
-        load_plugin(str(plugin))
     runs = [todo[0].load(options.run, [*options.overrides, *point.settings]) for point in points]
     if not options.dry_run and shutil.which("sbatch") is None:
         raise UserError("sbatch is not found: this machine has no Slurm; log in to the cluster, or use --dry-run to see "
