@@ -44,7 +44,7 @@ class CompanionFigure(NamedTuple):
         return getattr(import_module(f"reproduction.companions.{paper}.drawing"), function)
 
 
-_TABLE: dict[str, tuple[Callable[[bool], Any], Callable[[Any], list[NumberRow]], str, str]] = {
+_COMPANION_TABLE: dict[str, tuple[Callable[[bool], Any], Callable[[Any], list[NumberRow]], str, str]] = {
     "arnaboldi1": (arnaboldi.figure1, arnaboldi_tables.paths, "arnaboldi.draw_paths",
                    "one unit: SGD and SDE from one start, exit times"),
     "arnaboldi2": (arnaboldi.figure2, arnaboldi_tables.ratios, "arnaboldi.draw_ratios", "measured exit times over formulas"),
@@ -68,7 +68,7 @@ _TABLE: dict[str, tuple[Callable[[bool], Any], Callable[[Any], list[NumberRow]],
     "loureiro": (loureiro.regimes, loureiro_tables.regimes, "loureiro.draw_regimes",
                  "regimes of erf committees, mean-field reduction"),
 }
-COMPANION_FIGURES = {name: CompanionFigure(*figure) for name, figure in _TABLE.items()}
+COMPANION_FIGURES = {name: CompanionFigure(*figure) for name, figure in _COMPANION_TABLE.items()}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dmft.result.theory import Theory
 from workbench.inspection.checks import network_checks
@@ -22,11 +21,6 @@ class NetworkTheoryFile(TheoryFile):
 
     def warnings(self, opened: Opened) -> list[str]:
         return self.of_replicas(opened)
-
-    def draw(self, opened: Opened, path: Path | None) -> Any:
-        from workbench.plots import network  # matplotlib is an extra
-        run = opened.result.run
-        return network.draw(run, self.curves(opened.result), f"replicas of {run.theory.samples} samples", path)
 
 
 KIND = NetworkTheoryFile()

@@ -14,11 +14,17 @@ SHORT = 2.3         # on an axis of fewer decades than this 1, 2 and 5 are label
 MOST_LABELS = 6     # of a logarithmic axis of many decades
 
 
+def draw_band(axis: Axes, x: np.ndarray, mean: np.ndarray, error: np.ndarray, color: str, label: str = "", style: str = "-",
+              alpha: float = 0.25) -> None:
+    """Line and band of 2 standard errors over x."""
+    band = BAND * np.nan_to_num(error)
+    axis.fill_between(x, mean - band, mean + band, color=color, alpha=alpha, linewidth=0)
+    axis.plot(x, mean, style, color=color, label=label or None)
+
+
 def draw_curve(axis: Axes, curve: Curve, eta: float, log: bool, color: str = BLUE, label: str = "", style: str = "-") -> None:
-    """Line and band of 2 standard errors over t."""
-    band = BAND * np.nan_to_num(curve.error)
-    axis.fill_between(curve.t, curve.mean - band, curve.mean + band, color=color, alpha=0.3, linewidth=0)
-    axis.plot(curve.t, curve.mean, style, color=color, label=label or None)
+    """Line and band over t."""
+    draw_band(axis, curve.t, curve.mean, curve.error, color, label, style, 0.3)
     time_axis(axis, log, eta)
 
 
