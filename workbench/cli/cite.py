@@ -1,9 +1,10 @@
 """Print what to cite for a run, as BibTeX: the software, and the papers of the theory, data model, start and algorithm that the run
-uses. A run file of onepass is understood too.
+uses; of a run file of onepass those of its model.
 
 examples:
   dmft cite runs/demo.toml
   dmft cite runs/gmm2/logistic.toml >> paper.bib
+  onepass cite runs/arnaboldi/figure1.toml
 """
 
 from __future__ import annotations
