@@ -30,51 +30,9 @@ from dmft.version import __version__
 if TYPE_CHECKING:
     from dmft.api import bayes, convergence_study, fixed_point, load, solve, start_law
     from dmft.equations.tuning import Estimator
-    from dmft.model.offered import (
-        SGD,
-        Abs,
-        Channel,
-        Constraint,
-        DataModel,
-        Door,
-        Drawing,
-        Experiment,
-        Field,
-        GradientDescent,
-        Langevin,
-        Linear,
-        LinearUpdate,
-        Logistic,
-        LossFamily,
-        Mixture,
-        NetworkConstraint,
-        PersistentSGD,
-        PhaseRetrieval,
-        PSpin,
-        Random,
-        Ridge,
-        Run,
-        Sign,
-        SmoothHinge,
-        Spectral,
-        Sphere,
-        Square,
-        Start,
-        Teacher,
-        Warm,
-        boolean,
-        choice,
-        integer,
-        load_run,
-        number,
-        option,
-        parse_run,
-        register_loss,
-        register_observable,
-        register_preprocessing,
-    )
+    from dmft.model.offered import *  # noqa: F403
 
-__all__ = [
+__all__ = [  # noqa: F405
     "Abs", "Channel", "Constraint", "DataModel", "Door", "Drawing", "Estimator", "Experiment", "Field", "GradientDescent",
     "Langevin", "Linear", "LinearUpdate", "Logistic", "LossFamily", "Mixture", "NetworkConstraint", "PSpin", "PersistentSGD",
     "PhaseRetrieval", "Random", "Ridge", "Run", "SGD", "Sign", "SmoothHinge", "Spectral", "Sphere", "Square", "Start", "Teacher",

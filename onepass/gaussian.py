@@ -46,16 +46,17 @@ def sigmoid(x):
     return e / (1.0 + e)
 
 
-@njit(cache=True, nogil=True)
-def lower_root(C, L):
-    """Lower-triangular L (n, n) with L L^T = C; a pivot at round-off level becomes a zero column."""
-    for a in range(C.shape[0]):
+@njit(cache=True, nogil=True, error_model="numpy")
+def lower_root(C, L, first=0, lost=1e-14):
+    """Rows first, ... of the lower-triangular L (n, n) with L L^T = C, positive semi-definite; a pivot that is lost in rounding, a
+    variable that depends on those before it, becomes a column of zeros."""
+    for a in range(first, C.shape[0]):
         for b in range(a + 1):
             rest = C[a, b]
             for c in range(b):
                 rest -= L[a, c] * L[b, c]
             if a == b:
-                L[a, a] = np.sqrt(rest) if rest > 1e-14 * C[a, a] else 0.0
+                L[a, a] = np.sqrt(rest) if rest > lost * C[a, a] else 0.0
             else:
                 L[a, b] = rest / L[b, b] if L[b, b] > 0.0 else 0.0
 

@@ -89,6 +89,40 @@ def with_cupy(monkeypatch):
 
 
 @pytest.fixture
+def other_rows(monkeypatch):
+    """other_rows(change): every row that a march estimates is change(row) from now on, for twins with broken physics."""
+    from dmft.equations.weights import WeightDynamics
+
+    honest = WeightDynamics.estimate_rows
+
+    def changed(change):
+        def estimate_rows(self, *arguments):
+            honest(self, *arguments)
+            self.row = change(self.row)
+
+        monkeypatch.setattr(WeightDynamics, "estimate_rows", estimate_rows)
+
+    return changed
+
+
+@pytest.fixture
+def redrawn(monkeypatch):
+    """redrawn(change): samples of a march are drawn as always, then change(draws, experiment, how) changes them in place."""
+    from dmft.samples import sampling
+    from dmft.solvers import march
+
+    def changed(change):
+        def draw(experiment, how, index):
+            draws = sampling.draw(experiment, how, index)
+            change(draws, experiment, how)
+            return draws
+
+        monkeypatch.setattr(march, "draw", draw)
+
+    return changed
+
+
+@pytest.fixture
 def dmft_main(tmp_path, monkeypatch, capsys):
     """dmft_main(*arguments): the command `dmft` in a fresh folder, inside this process (no start-up time)."""
     from dmft.cli import main
@@ -121,3 +155,12 @@ def card(request):
         return gpu("theory")
     except UserError as error:
         pytest.skip(f"no GPU here: {error}")
+
+
+@pytest.fixture
+def on_this_card(card):
+    """Theory and simulator compute on `card` where a run asks for one."""
+    from tests.cards import given_out
+
+    with given_out(card):
+        yield

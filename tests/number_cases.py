@@ -6,10 +6,8 @@ Runs are said in TOML and through the public functions alone, so that the same c
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,8 @@ import numpy as np
 import dmft
 import onepass
 import sgd_sim
-from dmft.core import device, store
+from dmft.core import store
+from tests.cards import given_out
 from tests.emulate import COMPILER, HostGpu
 
 Arrays = dict[str, np.ndarray]
@@ -140,24 +139,8 @@ def _in_file(compute: Callable[[Path], object]) -> Arrays:
         return dict(store.load(Path(folder) / "result.h5").arrays)
 
 
-@contextmanager
-def emulated_card() -> Iterator[None]:
-    """Whoever asks for a card gets the host (emulate.py), in whatever module the question stands."""
-    card, asked = HostGpu(), device.gpu
-    holders = [module for name, module in list(sys.modules.items())
-               if name.split(".")[0] in ("dmft", "sgd_sim") and getattr(module, "gpu", None) is asked]
-    assert holders, "nobody asks for a card"
-    for module in holders:
-        module.gpu = lambda *_: card        # type: ignore[attr-defined]
-    try:
-        yield
-    finally:
-        for module in holders:
-            module.gpu = asked              # type: ignore[attr-defined]
-
-
 def _on_card(compute: Callable[..., Arrays], **changes: Any) -> Arrays:
-    with emulated_card():
+    with given_out(HostGpu()):
         return compute(device="gpu", **changes)
 
 

@@ -79,8 +79,15 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--time-limit", metavar="HH:MM:SS", help="stop with a checkpoint (exit 75) after this time")
 
 
+def run_file_options(parser: argparse.ArgumentParser) -> None:
+    """A run file, changes of its keys, and plug-ins."""
+    parser.add_argument("run", metavar="RUN.toml", help="run file")
+    set_options(parser)
+    plugin_option(parser)
+
+
 def plugin_option(parser: argparse.ArgumentParser) -> None:
-    """--plugin."""
+    """--plugin; the files are run before the command (subcommands.py)."""
     parser.add_argument("--plugin", metavar="FILE.py", action="append", default=[],
                         help="Python file with extensions of your own, e.g. a loss; may be repeated")
 
@@ -112,9 +119,7 @@ def read_job(options: argparse.Namespace, kind: str, load: Callable[..., Any], s
     The root rank reads the run file and checks the output; every rank gets the result, or raises the root's error.
     load(path, overrides) reads the run file.
     """
-    attrs = {}
-    for plugin in options.plugin:
-        attrs[f"plugin:{Path(plugin).name}"] = load_plugin(plugin)
+    attrs = {f"plugin:{Path(plugin).name}": store.sha256_of(plugin) for plugin in options.plugin}
     overrides = list(options.overrides)
     if options.device:
         overrides.append(f"{section}.device={options.device}")

@@ -97,20 +97,20 @@ class Comm:
         colour = self.rank * groups // self.size
         return Comm(self._comm.Split(colour, self.rank), colour, self.on_node())
 
-    def send_array(self, array: np.ndarray, to: int, tag: int = 0) -> None:
+    def send_array(self, array: np.ndarray, to: int) -> None:
         """Send an array of any size to another rank."""
-        self._comm.send((array.dtype.str, array.shape), dest=to, tag=tag)
+        self._comm.send((array.dtype.str, array.shape), dest=to)
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         for first in range(0, data.size, _MESSAGE):
-            self._comm.Send(data[first:first + _MESSAGE], dest=to, tag=tag)
+            self._comm.Send(data[first:first + _MESSAGE], dest=to)
 
-    def recv_array(self, source: int, tag: int = 0) -> np.ndarray:
+    def recv_array(self, source: int) -> np.ndarray:
         """Receive what `send_array` sent."""
-        dtype, shape = self._comm.recv(source=source, tag=tag)
+        dtype, shape = self._comm.recv(source=source)
         array = np.empty(shape, dtype)
         data = array.reshape(-1).view(np.uint8)
         for first in range(0, data.size, _MESSAGE):
-            self._comm.Recv(data[first:first + _MESSAGE], source=source, tag=tag)
+            self._comm.Recv(data[first:first + _MESSAGE], source=source)
         return array
 
     def free(self) -> None:
@@ -210,18 +210,17 @@ def library() -> str:
 
 def _expected_ranks() -> int:
     """How many ranks the launcher says it started."""
-    for name in ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"):
-        if os.environ.get(name, "").isdigit():
-            return int(os.environ[name])
-    return 1
+    return _told("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS") or 1
 
 
 def launched_rank() -> int:
     """Which of the processes of a launcher this is, also where MPI cannot tell; 0 without a launcher."""
-    for name in ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"):
-        if os.environ.get(name, "").isdigit():
-            return int(os.environ[name])
-    return 0
+    return _told("PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
+
+
+def _told(*names: str) -> int:
+    """The number in the first of these variables that holds one; 0 where none does."""
+    return next((int(os.environ[name]) for name in names if os.environ.get(name, "").isdigit()), 0)
 
 
 @contextmanager

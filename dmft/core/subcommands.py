@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from dmft.core.command import EXIT_DONE, Help, Parser
+from dmft.core.command import EXIT_DONE, Help, Parser, load_plugin
 from dmft.core.errors import UserError, did_you_mean
 from dmft.core.parallel import world
 from dmft.version import __version__
@@ -40,6 +40,8 @@ def run_subcommand(program: str, description: str, epilog: str, commands: Comman
     options, unknown = parser.parse_known_args(list(words))
     if unknown:
         raise UserError(f"unrecognized arguments: {' '.join(unknown)} (see {program} {options.command} --help)")
+    for plugin in getattr(options, "plugin", ()):
+        load_plugin(str(plugin))
     return options.function(options)
 
 

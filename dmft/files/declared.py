@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol
-
-import numpy as np
+from typing import Any
 
 KERNELS = ("M_C", "M_R", "C", "R")
 COLUMNS = (*KERNELS, "chi")  # at waiting times
@@ -17,27 +14,6 @@ TOLD = ("bias", "history_error")  # what companions tell: of finitely many sampl
 # Kinds of numpy numbers that a dataset may hold.
 NUMBERS, WHOLE_NUMBERS, BYTES, TIMES = "number", "whole number", "byte", "times"
 DTYPES = {NUMBERS: "biuf", WHOLE_NUMBERS: "biu", BYTES: "u", TIMES: "biuf"}
-
-
-class File(Protocol):
-    """The description of a file to be checked, with or without its arrays (dmft.core.store.Stored)."""
-
-    @property
-    def path(self) -> Path: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def is_checkpoint(self) -> bool: ...
-    @property
-    def run_text(self) -> str: ...
-    @property
-    def attrs(self) -> dict[str, Any]: ...
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]: ...
-    @property
-    def dtypes(self) -> dict[str, np.dtype]: ...
-    @property
-    def arrays(self) -> dict[str, np.ndarray]: ...
 
 
 @dataclass(frozen=True)
@@ -85,3 +61,8 @@ def with_errors(names: Iterable[str]) -> tuple[str, ...]:
 
 
 PROGRESS = (Attribute("progress", "number"), Attribute("progress_before", "number"))
+# What the files of every convergence study have.
+STUDY_POINTS = (*each(("values", "seeds", "wall_times"), ("points",), "{{axis}}/{}"), Dataset("{axis}/t", ("common",), TIMES),
+                Dataset("{axis}/kernel_t", ("saved",), TIMES))
+STUDY_ATTRIBUTES = (Attribute("axes", "text", optional=False), Attribute("outcomes_{axis}", "text", optional=False, axis="points"),
+                    Attribute("beyond_{axis}", "text"))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,11 +20,12 @@ from dmft.files.declared import (
     BYTES,
     DTYPES,
     PROGRESS,
+    STUDY_ATTRIBUTES,
+    STUDY_POINTS,
     TIMES,
     WHOLE_NUMBERS,
     Attribute,
     Dataset,
-    File,
     FileLayout,
     each,
     with_errors,
@@ -35,6 +36,9 @@ from dmft.files.declared import MEASURES as MEASURES
 from dmft.files.declared import TOLD as TOLD
 from dmft.files.network_layouts import NETWORK_LAYOUTS
 from dmft.model.curves import FLUCTUATIONS, MEANINGS, TABLE, studied
+
+if TYPE_CHECKING:
+    from dmft.core.store import Stored  # whose HDF5 numerics do not load
 
 IDENTITIES = tuple(curve.name for curve in TABLE if curve.residual)
 FDT_COLUMNS = ("D", "T_eff", "T_loc")                      # of fluctuation and response, where they are asked for
@@ -157,8 +161,7 @@ LAYOUTS = {
         (*each(("flat",), ("instance", "time", "statistic"), _ROW), *each(("snapshot",), ("instance", "byte"), _ROW, type=BYTES),
          *each(("columns", "step"), ("instance",), _ROW, type=WHOLE_NUMBERS)), PROGRESS, {"byte": 0}),
     "convergence": FileLayout(
-        (Dataset("{axis}/values", ("points",)), Dataset("{axis}/seeds", ("points",)), Dataset("{axis}/wall_times", ("points",)),
-         Dataset("{axis}/t", ("common",), TIMES), Dataset("{axis}/kernel_t", ("saved",), TIMES),
+        (*STUDY_POINTS,
          *(Dataset(f"{{axis}}/{measure}/{q}", ("points",)) for measure in MEASURES for q in (*STUDIED, *KERNELS)),
          *each((*STUDIED, *KERNELS), (2,), "{{axis}}/order/{}"),
          *(dataset for start, names in STUDIED_BY_START.items() for dataset in (
@@ -170,9 +173,7 @@ LAYOUTS = {
          *each(with_errors(STUDIED), ("common",), "{{axis}}/limit/{}", group="limit"),
          *each(with_errors(KERNELS), ("saved", "saved"), "{{axis}}/limit/{}", group="limit"),
          Dataset("{axis}/residuals", ("points", "sweep"), optional=True)),
-        (Attribute("axes", "text", optional=False), Attribute("outcomes_{axis}", "text", optional=False, axis="points"),
-         Attribute("beyond_{axis}", "text")),
-        {"common": 0, "saved": 0, "sweep": 0}),
+        STUDY_ATTRIBUTES, {"common": 0, "saved": 0, "sweep": 0}),
     "sweep": FileLayout(
         (Dataset("times", ("time",)), Dataset("count", ("row",)), Dataset("is_simulation", ("row",), WHOLE_NUMBERS),
          *each(("m", "m_error", "loss", "loss_error", "share", "share_low", "share_high"), ("row", "time")),
@@ -193,7 +194,7 @@ def of_network(run_text: str) -> bool:
     return "\n[network]\n" in run_text
 
 
-def check(file: File, sizes: Mapping[str, int] | None = None, needed: Collection[str] | None = None,
+def check(file: Stored, sizes: Mapping[str, int] | None = None, needed: Collection[str] | None = None,
           observables: Iterable[str] = ()) -> None:
     """FileError, one line, when a file lacks something or holds it in another type or shape. sizes: lengths of axes that follow
     from the run. needed: the only datasets that the reader uses; others may be missing, but not wrong. observables: curves that a
@@ -223,7 +224,7 @@ def _of_observables(kind: str, live: bool, names: tuple[str, ...]) -> tuple[Data
             *_told("", ("", "_error"), axes), *_told("state/", parts, axes))
 
 
-def _wrong(file: File, what: str) -> FileError:
+def _wrong(file: Stored, what: str) -> FileError:
     which = "checkpoint" if file.is_checkpoint else "file"
     return FileError(f"{file.path}: a {file.kind} {which} that is not whole inside: {what}; make it again")
 
@@ -234,11 +235,11 @@ _TYPES: dict[str, tuple[type, ...]] = {"text": (str,), "number": (int, float), "
                                        "list": (str,), "table": (str,)}
 
 
-def _attribute_names(name: str, file: File) -> list[str]:
+def _attribute_names(name: str, file: Stored) -> list[str]:
     return [name.format(axis=axis) for axis in study_axes(file)] if "{axis}" in name else [name]
 
 
-def study_axes(file: File) -> list[str]:
+def study_axes(file: Stored) -> list[str]:
     """Names of the axes of a convergence study."""
     axes = file.attrs.get("axes")
     names = axes.split(",") if isinstance(axes, str) else []
@@ -247,7 +248,7 @@ def study_axes(file: File) -> list[str]:
     return names
 
 
-def _check_attribute(file: File, attribute: Attribute) -> None:
+def _check_attribute(file: Stored, attribute: Attribute) -> None:
     """FileError for an attribute that is missing or of another type."""
     if attribute.name not in file.attrs:
         if not attribute.optional:
@@ -280,7 +281,7 @@ def _count(attribute: Attribute, value: Any) -> Iterator[int]:
 class _Shapes:
     """Compares the datasets of one file with its layout; an axis gets its length from the first dataset that has it."""
 
-    def __init__(self, file: File, layout: FileLayout, lengths: dict[str, int]):
+    def __init__(self, file: Stored, layout: FileLayout, lengths: dict[str, int]):
         self.file, self.layout, self.lengths = file, layout, lengths
         self.met = dict.fromkeys(lengths, "the run")     # what gave each axis its length, for messages
 

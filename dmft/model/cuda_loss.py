@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -59,55 +60,53 @@ def averages_source(curves: tuple[CurveDefinition, ...]) -> str:
             f"__device__ inline void average_values(double f, double y, double h0, double *out) {{{lines} }}\n")
 
 
+def _translated(section: str, what: str, source: Callable[[Any], str], of: Any, more: str = "") -> str:
+    """The source of something; RunError, about that section of the run file, where it has none. more: another remedy."""
+    try:
+        return source(of)
+    except NoCuda as error:
+        raise RunError(f'[{section}] device = "gpu": the {what}: {error}; write it in plain arithmetic{more}, or take '
+                       'device = "cpu"') from None
+
+
+def _check_values(section: str, what: str, got: np.ndarray, want: np.ndarray) -> None:
+    if not np.all(np.abs(got - want) <= _AVERAGES * (1.0 + np.abs(want))):
+        raise RunError(f'[{section}] device = "gpu": the {what} has other values there than in Python; write it in plain '
+                       'arithmetic, or take device = "cpu"')
+
+
 @lru_cache
 def check_cuda(gpu: Gpu, loss: Loss, section: str) -> None:
     """RunError, about that section of the run file, for a loss without a counterpart in CUDA, or one that gives other numbers than
     its Python functions: a mistake is found here instead of in a wrong result."""
-    where = f'[{section}] device = "gpu": '
-    try:
-        text = loss_source(loss)
-    except NoCuda as error:
-        raise RunError(f"{where}the loss {loss.name!r}: {error}; write it in plain arithmetic, give register_loss its cuda "
-                       'argument, or take device = "cpu"') from None
+    text = _translated(section, f"loss {loss.name!r}", loss_source, loss, ", give register_loss its cuda argument")
     if built_in(loss.name):
         return
     calls = [f"loss_{name}<double>(a[i], b[i])" for name in _FUNCTIONS]
     for (name, close), got in zip(_FUNCTIONS.items(), _values(gpu, text, calls, POINTS), strict=True):
         want = np.array([getattr(loss, name)(*point) for point in POINTS])
         if not np.all(np.abs(got - want) <= close * (1.0 + np.abs(want))):
-            raise RunError(f"{where}loss_{name} in the CUDA source of {loss.name!r} is not its {name}; "
+            raise RunError(f'[{section}] device = "gpu": loss_{name} in the CUDA source of {loss.name!r} is not its {name}; '
                            'mend the cuda argument of register_loss, or take device = "cpu"')
 
 
 @lru_cache
 def check_activation(gpu: Gpu, activation: Activation, section: str) -> None:
     """The same for activations."""
-    functions, points = _functions_of(activation), sorted({(f,) for f, _ in POINTS})
-    try:
-        got = _values(gpu, activation_source(activation), [f"activation_{name}<double>(a[i])" for name in functions], points)
-    except NoCuda as error:
-        raise RunError(f'[{section}] device = "gpu": the activation {activation.name!r}: {error}; write it in plain arithmetic, or '
-                       'take device = "cpu"') from None
-    want = np.array([[each(*point) for point in points] for each in functions.values()])
-    if not np.all(np.abs(got - want) <= _AVERAGES * (1.0 + np.abs(want))):
-        raise RunError(f'[{section}] device = "gpu": the activation {activation.name!r} has other values there than in Python; '
-                       'write it in plain arithmetic, or take device = "cpu"')
+    what, functions, points = f"activation {activation.name!r}", _functions_of(activation), sorted({(f,) for f, _ in POINTS})
+    text = _translated(section, what, activation_source, activation)
+    got = _values(gpu, text, [f"activation_{name}<double>(a[i])" for name in functions], points)
+    _check_values(section, what, got, np.array([[each(*point) for point in points] for each in functions.values()]))
 
 
 @lru_cache
 def check_averages(gpu: Gpu, curves: tuple[CurveDefinition, ...], section: str) -> None:
     """The same for observables."""
     for curve in curves:
-        try:
-            text = averages_source((curve,))
-        except NoCuda as error:
-            raise RunError(f'[{section}] device = "gpu": the observable {curve.name!r}: {error}; write it in plain arithmetic, or '
-                           'take device = "cpu"') from None
+        what = f"observable {curve.name!r}"
+        text = _translated(section, what, averages_source, (curve,))
         got, = _values(gpu, text, ["average_0<double>(a[i], b[i], c[i])"], SAMPLES)
-        want = np.array([float(curve.value(*sample)) for sample in SAMPLES])
-        if not np.all(np.abs(got - want) <= _AVERAGES * (1.0 + np.abs(want))):
-            raise RunError(f'[{section}] device = "gpu": the observable {curve.name!r} has other values there than in Python; '
-                           'write it in plain arithmetic, or take device = "cpu"')
+        _check_values(section, what, got, np.array([float(curve.value(*sample)) for sample in SAMPLES]))
 
 
 def _values(gpu: Gpu, text: str, calls: list[str], points: Sequence[tuple[float, ...]]) -> np.ndarray:

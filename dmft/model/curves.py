@@ -224,10 +224,10 @@ def axes_of(name: str, array: np.ndarray, *leading: str) -> tuple[str, ...]:
     return (*leading, *(("unit", "unit_prime") if axes == ("unit", "unit") else axes))
 
 
-def components(name: str, array: np.ndarray, leading: int) -> dict[str, np.ndarray]:
-    """The components of a curve by name, m[0,1]: arrays with the first `leading` axes alone. Of C, which is symmetric, one half."""
+def components(name: str, array: np.ndarray, leading: int, symmetric: Collection[str] = ("C", "delta_nu")) -> dict[str, np.ndarray]:
+    """The components of a curve by name, m[0,1]: arrays with the first `leading` axes alone. Of symmetric ones one half."""
     if array.ndim == leading:
         return {name: array}
-    mirrored = name.partition("_error")[0] in ("C", "delta_nu")
+    mirrored = name.partition("_error")[0] in symmetric
     return {f"{name}[{','.join(map(str, index))}]": array[(..., *index)] for index in np.ndindex(array.shape[leading:])
             if not (mirrored and index[0] > index[1])}

@@ -45,7 +45,7 @@ class MiniBatch:
 
     def first(self, u: np.ndarray, key: np.uint64 = NO_STREAM, name: np.ndarray = NOBODY) -> np.ndarray:
         """s(0) of samples: from uniforms (count,), or from the stream `key` and the samples' names (count,)."""
-        raise NotImplementedError
+        return (u < self.fraction).astype(float)
 
     def chain(self) -> Chain:
         """The law of the move from s(n) to s(n+1)."""
@@ -81,9 +81,6 @@ class Bernoulli(MiniBatch):
 
     fixed_size: bool = False
 
-    def first(self, u: np.ndarray, key: np.uint64 = NO_STREAM, name: np.ndarray = NOBODY) -> np.ndarray:
-        return (u < self.fraction).astype(float)
-
     def chain(self) -> Chain:
         return Chain(CHAIN_BERNOULLI, self.fraction, 0.0, 0.0)
 
@@ -118,9 +115,6 @@ class Persistent(MiniBatch):
     def from_times(cls, fraction: float, eta: float, tau: float) -> Persistent:
         """From l, the learning rate and the persistence time."""
         return cls(fraction, eta / tau, (1 - fraction) * eta / (fraction * tau))
-
-    def first(self, u: np.ndarray, key: np.uint64 = NO_STREAM, name: np.ndarray = NOBODY) -> np.ndarray:
-        return (u < self.fraction).astype(float)
 
     def chain(self) -> Chain:
         return Chain(CHAIN_PERSISTENT, self.fraction, self.p_on, self.p_off)

@@ -1,6 +1,5 @@
 """What `import dmft` offers of the experiment: run files, the objects that they name, and the base classes of a user's own."""
 
-# ruff: noqa: F401
 from dmft.core.schema import boolean, choice, integer, number, option
 from dmft.model.channels import Abs, Channel, Field, Sign, Square
 from dmft.model.classification import Door, Logistic, SmoothHinge
@@ -18,3 +17,11 @@ from dmft.model.sample_averages import register_observable
 from dmft.model.starts import Random, Spectral, Start, Warm
 from dmft.model.teacher import Teacher
 from dmft.model.updates import LinearUpdate
+
+__all__ = [
+    "Abs", "Channel", "Constraint", "DataModel", "Door", "Drawing", "Experiment", "Field", "GradientDescent", "Langevin",
+    "Linear", "LinearUpdate", "Logistic", "LossFamily", "Mixture", "NetworkConstraint", "PSpin", "PersistentSGD",
+    "PhaseRetrieval", "Random", "Ridge", "Run", "SGD", "Sign", "SmoothHinge", "Spectral", "Sphere", "Square", "Start", "Teacher",
+    "Warm", "boolean", "choice", "integer", "load_run", "number", "option", "parse_run", "register_loss", "register_observable",
+    "register_preprocessing",
+]

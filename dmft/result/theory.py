@@ -237,15 +237,10 @@ class Theory:
     @property
     def datasets(self) -> dict[str, np.ndarray]:
         """The arrays of the result file by name (layout in docs/hdf5.md)."""
-        arrays = {"t": self.t, **self.curves}
-        arrays |= {f"replicas/{name}": array for name, array in self.replicas.items()}
-        arrays |= {f"bias/{name}": array for name, array in self.bias.items()}
-        arrays |= {f"history_error/{name}": array for name, array in self.history_error.items()}
-        arrays |= {f"kernels/{name}": array for name, array in self.kernels.arrays.items()}
-        arrays |= {f"columns/{name}": array for name, array in (self.columns.arrays if self.columns else {}).items()}
-        arrays |= {f"random_start/{name}": array for name, array in self.random_start.items()}
-        arrays |= {f"snapshots/{name}": array for name, array in (self.snapshots.arrays if self.snapshots else {}).items()}
-        arrays |= self.state
+        groups = {"replicas": self.replicas, "bias": self.bias, "history_error": self.history_error, "kernels": self.kernels.arrays,
+                  "columns": self.columns.arrays if self.columns else {}, "random_start": self.random_start,
+                  "snapshots": self.snapshots.arrays if self.snapshots else {}}
+        arrays = {"t": self.t, **self.curves, **flatten(groups), **self.state}
         return arrays if self.history is None else arrays | {"history": self.history}
 
     def save(self, path: str | Path, attrs: Mapping[str, Any] | None = None) -> None:

@@ -5,15 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, prange
 
-from dmft.equations.random_start import (
-    CURVATURE,
-    FIELD,
-    K1_RESPONSE,
-    K1_RESPONSE2,
-    NOISE,
-    OVERLAP_SCALARS,
-    SQUARE,
-)
+from dmft.equations.random_start import CURVATURE, FIELD, K1_RESPONSE, K1_RESPONSE2, NOISE, OVERLAP_SCALARS, SQUARE
 from dmft.equations.rows import GROUPS
 from dmft.samples.formulas import square_of
 from dmft.samples.state import Fields, Past, SampleState

@@ -61,15 +61,7 @@ from dmft.samples.nesterov import AtWeights
 from dmft.samples.overlap_sums import overlap_sums
 from dmft.samples.sampling import Draws, Sampling, lines_of
 from dmft.samples.state import Fields, Learning, Past, Randomness, RowTerms, SampleState, Step, by_name
-from dmft.samples.tangents import (
-    Bounds,
-    MovingTangents,
-    Tangents,
-    bounded,
-    gather,
-    merge_packed,
-    precompute,
-)
+from dmft.samples.tangents import Bounds, MovingTangents, Tangents, bounded, gather, merge_packed, precompute
 
 
 @njit(**INNER)

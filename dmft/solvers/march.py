@@ -31,14 +31,7 @@ from dmft.samples.launches import TILING, Tiling
 from dmft.samples.process import Samples
 from dmft.samples.sampling import Sampling, draw
 from dmft.samples.snapshots import SampleSnapshots, on_host
-from dmft.solvers.blocks import (
-    Blocks,
-    Summing,
-    blocks_for,
-    card_blocks,
-    estimators_of,
-    normalised,
-)
+from dmft.solvers.blocks import Blocks, Summing, blocks_for, card_blocks, estimators_of, normalised
 from dmft.solvers.forward import Forward
 
 

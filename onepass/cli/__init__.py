@@ -16,7 +16,7 @@ COMMANDS: Commands = {
     "compare": ("workbench.cli.onepass_compare", "compare an ODE file with simulations"),
     "exponents": ("onepass.cli.exponents", "exponents of a teacher, and the order in which its directions are learnt"),
     "figure": ("reproduction.companions.command", "draw a figure of the companion papers"),
-    "cite": ("onepass.cli.cite", "print what to cite for a run, with BibTeX"),
+    "cite": ("workbench.cli.cite", "print what to cite for a run, with BibTeX"),
     "schema": ("onepass.cli.schema", "print the JSON Schema of run files, for editors"),
 }
 _EPILOG = """examples:

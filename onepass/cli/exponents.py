@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from dmft.core.command import EXIT_DONE, load_plugin, set_options
+from dmft.core.command import EXIT_DONE, plugin_option, set_options
 from dmft.core.errors import RunError
 from dmft.core.parallel import world
 from onepass import runfile
@@ -35,13 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--directions", type=int, default=1, help="directions of a link (default 1)")
     parser.add_argument("--order", type=int, default=5, help="largest degree looked at (default 5)")
     parser.add_argument("--check", metavar="D", type=int, help="dimension of a check by the exact chain")
-    parser.add_argument("--plugin", metavar="FILE.py", action="append", default=[], help="Python file with plug-ins")
+    plugin_option(parser)
     set_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    for plugin in options.plugin:
-        load_plugin(plugin)
     net = _network(options)
     once = world().from_root(lambda: staircase(net.labels_of_normals, net.teacher_width, options.order))
     turned = "" if net.teacher_overlaps is None else ", orthonormal: the teacher's vectors times teacher_overlaps^-1/2"

@@ -82,6 +82,6 @@ class BinaryMixture(MixtureModel):
             covariance c alpha^2 a_i a_j between any two of v_i, m_i and v_j, m_j: rank one."""
         a = np.asarray(a, float)
         alpha, one = self.ridge, np.eye(2)
-        pull = (alpha - 2.0 * alpha**2) * np.outer(a, a)
-        A = np.block([[-alpha * one - pull, alpha * one - pull], [alpha * one - pull, -alpha * one - pull]])
+        force = (alpha - 2.0 * alpha**2) * np.outer(a, a)
+        A = np.block([[-alpha * one - force, alpha * one - force], [alpha * one - force, -alpha * one - force]])
         return LinearSDE(A, self.step * alpha**2 * np.tile(np.outer(a, a), (2, 2)))

@@ -133,7 +133,7 @@ def chain_advance(v, m, R, steps, numbers, classes, s, ds, dimension, rng):
     p, r = m.shape
     keep = 1.0 - delta * ridge
     L, g, x, h = np.zeros((p, p)), np.zeros(p), np.zeros(r), np.zeros(p)
-    zeta, pull = np.zeros(p), np.zeros(p)
+    zeta, kick = np.zeros(p), np.zeros(p)
     noisy = not np.isinf(snr)
     spread = 1.0 / np.sqrt(snr)
     freedom = dimension - r - p
@@ -168,13 +168,13 @@ def chain_advance(v, m, R, steps, numbers, classes, s, ds, dimension, rng):
             field += v[i] * s(h[i])
         e = sigmoid(field) - classes[q, minus, 0]
         for i in range(p):
-            pull[i] = delta * v[i] * e * ds(h[i])
+            kick[i] = delta * v[i] * e * ds(h[i])
             v[i] = keep * v[i] - delta * e * s(h[i])
             for a in range(r):
-                m[i, a] = keep * m[i, a] - pull[i] * x[a]
+                m[i, a] = keep * m[i, a] - kick[i] * x[a]
         for i in range(p):
             for j in range(p):
-                R[i, j] = keep * keep * R[i, j] - keep * (pull[i] * zeta[j] + pull[j] * zeta[i]) + pull[i] * pull[j] * square
+                R[i, j] = keep * keep * R[i, j] - keep * (kick[i] * zeta[j] + kick[j] * zeta[i]) + kick[i] * kick[j] * square
 
 
 @lru_cache(maxsize=4)

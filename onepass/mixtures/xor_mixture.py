@@ -58,6 +58,6 @@ class XorMixture(MixtureModel):
         a = np.asarray(a, float)
         alpha, one = self.ridge, np.eye(4)
         group = np.kron(np.eye(2), np.ones((2, 2)))
-        pull = (alpha - 4.0 * alpha**2) * np.outer(a, a) * group
-        A = np.block([[-alpha * one - pull, alpha * one - pull], [alpha * one - pull, -alpha * one - pull]])
+        force = (alpha - 4.0 * alpha**2) * np.outer(a, a) * group
+        A = np.block([[-alpha * one - force, alpha * one - force], [alpha * one - force, -alpha * one - force]])
         return LinearSDE(A, self.step * alpha**2 * np.tile(np.outer(a, a) * (4.0 * group - 1.0), (2, 2)))

@@ -15,27 +15,14 @@ from numba import njit
 from dmft.core import streams
 from dmft.core.errors import RunError
 from dmft.core.memory import available_bytes
+from onepass.gaussian import lower_root
 from onepass.layout import StatisticsLayout
 from onepass.networks import overlaps
 from onepass.networks.parameters import NetworkParameters
 from onepass.process import Moving
 from sgd_sim.models.networks import NetworkSGD, embed
 
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def complete_cholesky(om, factor, first):
-    """Rows first, ... of the lower Cholesky factor of a positive semi-definite matrix; a pivot lost in rounding
-    (a field that depends on the others) gives a column of zeros."""
-    n = om.shape[0]
-    for i in range(first, n):
-        for j in range(i + 1):
-            total = om[i, j]
-            for l in range(j):
-                total -= factor[i, l] * factor[j, l]
-            if i > j:
-                factor[i, j] = total / factor[j, j] if factor[j, j] > 0.0 else 0.0
-            else:
-                factor[i, i] = np.sqrt(total) if total > 1e-15 * om[i, i] else 0.0
+LOST_PIVOT = 1e-15  # of the overlaps, relative: a vector that depends on the others
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -47,7 +34,7 @@ def _chain(s, ds, s_star, rng, om, factor, a, a_star, numbers, steps):
     gamma, noise, rate, sphere, dimension = numbers
     g, field, c = np.empty(n), np.empty(n), np.empty(p)
     for _ in range(steps):
-        complete_cholesky(om, factor, k)
+        lower_root(om, factor, k, LOST_PIVOT)
         square = rng.chisquare(dimension - n) if dimension > n else 0.0
         for i in range(n):
             g[i] = rng.standard_normal()
@@ -93,7 +80,7 @@ class NetworkChain:
         self.om = np.zeros((k + p, k + p))
         self.om[:k, :k], self.om[k:, :k], self.om[k:, k:] = net.P, start["M"], start["Q"]
         self.factor = np.zeros_like(self.om)
-        complete_cholesky(np.ascontiguousarray(self.om[:k, :k]), self.factor[:k, :k], 0)
+        lower_root(np.ascontiguousarray(self.om[:k, :k]), self.factor[:k, :k], 0, LOST_PIVOT)
         self.a, self.a_star = start["a"].copy(), net.a_star
         self.functions = (net.pair[0].s, net.pair[0].ds, net.pair[1].s)
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from onepass.gaussian import add_moments, central_moments
-from onepass.networks.chain import complete_cholesky
+from onepass.gaussian import add_moments, central_moments, lower_root
+from onepass.networks.chain import LOST_PIVOT
 from sgd_sim.models.multi_index import clean_label, rate_at
 
 
@@ -141,7 +141,7 @@ def chain(om, clock, a, steps, both, k, rule, dimension, rng):
     tau = gamma / (p * dimension)
     for _ in range(steps):
         rate = rate_at(clock[0], rule.rate_decay, rule.rate_steps, 0.5 * tau)
-        complete_cholesky(om, factor, 0)
+        lower_root(om, factor, 0, LOST_PIVOT)
         for b in range(batch):
             square = 0.0
             for i in range(n):

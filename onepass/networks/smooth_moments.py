@@ -16,6 +16,7 @@ from numba import njit
 from dmft.core.errors import RunError
 from onepass.networks.field_moments import trapezoid_grid
 from onepass.networks.field_pairs import add_pair, conditional_law, pair_roots
+from onepass.networks.hermite import hermite_polynomials
 
 ORDER = 32
 MAX_UNITS_OF_WORK = 60_000  # (pairs of units) times fields, each about a millisecond
@@ -89,12 +90,8 @@ def _squared_error_average(functions, points, weights, one_normal, om, c, p, i, 
 def _line(nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Points (m,) and weights (m,) of the trapezoid rule for one normal, and He_n/sqrt(n!) (ORDER + 1, m) on it."""
     points, weights = trapezoid_grid(1, nodes)
-    x = points[:, 0]
-    hermite = np.ones((ORDER + 1, len(x)))
-    hermite[1] = x
-    for n in range(2, ORDER + 1):
-        hermite[n] = (x * hermite[n - 1] - np.sqrt(n - 1.0) * hermite[n - 2]) / np.sqrt(n)
-    return np.ascontiguousarray(x), weights, hermite
+    x = np.ascontiguousarray(points[:, 0])
+    return x, weights, hermite_polynomials(x, ORDER)
 
 
 def check_work(width: int, fields: int, diagonal: bool) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 
 from dmft.core.averages import standard_error
 from dmft.core.errors import FileError
+from dmft.core.whole import whole
 from dmft.model.runfile import Run, parse_run
 from dmft.result.comparison import Curve
 from dmft.result.theory import Theory
@@ -175,10 +176,8 @@ def keep(path: Path, numbers: Numbers) -> None:
         times = numbers.kernels.t.size
         found["kernels"] = {name: array if name in ("t", "t_w", "t_last") else array.reshape(-1, times * times)
                             for name, array in vars(numbers.kernels).items() if array is not None}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_suffix(".part")
-    beside.write_text(json.dumps(_plain(found), separators=(",", ":")).replace('"curves"', '\n"curves"') + "\n")
-    beside.replace(path)
+    with whole(path) as part:
+        part.write_text(json.dumps(_plain(found), separators=(",", ":")).replace('"curves"', '\n"curves"') + "\n")
 
 
 def kept(path: Path, half: str, run: Run | None = None) -> Numbers | None:

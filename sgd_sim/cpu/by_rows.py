@@ -153,7 +153,7 @@ def push_intercepts(passes, landscape, flags, settings, lanes):
     total, everything, s = 0.0, flags.batch == minibatch.FULL, lanes.s[0]
     for mu in range(s.size):
         if everything or s[mu] > 0:
-            total += (1 if everything else s[mu]) * call_scalar(settings.dv, passes.fields[mu], landscape.h0[mu])
+            total += (1 if everything else s[mu]) * call_scalar(settings.dv, (passes.fields[mu], landscape.h0[mu]))
     lanes.b[0] = pushed(lanes.b[0], settings.eta * settings.scale, total, lanes.w.size)
 
 
@@ -161,7 +161,7 @@ def slope(passes, landscape, flags, settings, lanes, lane, mu):
     if flags.batch != minibatch.FULL and lanes.s[0, mu] == 0:
         return 0.0
     weight = 1 if flags.batch == minibatch.FULL else lanes.s[0, mu]
-    return coefficient(settings.scale, weight, call_scalar(settings.dv, passes.fields[mu], landscape.h0[mu]))
+    return coefficient(settings.scale, weight, call_scalar(settings.dv, (passes.fields[mu], landscape.h0[mu])))
 
 
 def visit_fresh(passes, landscape, settings, lanes):

@@ -23,7 +23,7 @@ from sgd_sim.cpu import by_products, by_rows
 from sgd_sim.cpu.two_times import pair_gradients, pair_weights, push
 from sgd_sim.kernels.fast_normals import BLOCK, fill_block
 from sgd_sim.kernels.formulas import keep_of, miss, moved, point_ahead, rate_of
-from sgd_sim.kernels.rows import call_factor, call_scalar, call_value
+from sgd_sim.kernels.rows import call_scalar
 from sgd_sim.kernels.step_table import settings_of
 from sgd_sim.recording import ERROR_FRESH, LOSS, MSE_FRESH, TRAINING_ERROR, B, M, Q
 
@@ -119,7 +119,7 @@ def update(flags, settings, lanes, step):
     if flags.rescaling:
         overlaps(lanes.w, lanes.w, lanes.q)
         for lane in range(width):
-            lanes.q[lane] = call_factor(flags.rescaling, lanes.q[lane])
+            lanes.q[lane] = call_scalar(flags.rescaling, (lanes.q[lane],))
         if width == 1:
             a_n = lanes.q[0]
             for i in range(n):
@@ -152,16 +152,16 @@ def _record(landscape, flags, settings, averages, passes, lanes, records, column
         loss, error, wrong, wrong_fresh = 0.0, 0.0, 0.0, 0.0
         for mu in range(samples):
             h, label = field(passes, landscape, lanes, lane, mu), landscape.h0[mu]
-            loss += call_scalar(settings.v, h, label)
+            loss += call_scalar(settings.v, (h, label))
             if not flags.anchored:
-                wrong += call_scalar(settings.is_wrong, h, label)
+                wrong += call_scalar(settings.is_wrong, (h, label))
         for mu in range(tests):
             h, label = fresh_field(passes, landscape, lanes, lane, mu), landscape.test_h0[mu]
             error += miss(flags, h, label)**2    # eq. (B.7) of the paper
             if records.fresh.size:
                 records.fresh[lane, column - begun, mu] = h
             if not flags.anchored:
-                wrong_fresh += call_scalar(settings.is_wrong, h, label)
+                wrong_fresh += call_scalar(settings.is_wrong, (h, label))
         row = records.curves[lane, :, column]
         row[M], row[LOSS], row[Q], row[MSE_FRESH] = lanes.m[lane], loss / samples, lanes.q[lane], error / tests
         if not flags.anchored:
@@ -170,7 +170,7 @@ def _record(landscape, flags, settings, averages, passes, lanes, records, column
             total = 0.0
             for mu in range(samples):
                 h = field(passes, landscape, lanes, lane, mu)
-                total += call_value(averages[k], h, landscape.h0[mu], landscape.teacher[mu])
+                total += call_scalar(averages[k], (h, landscape.h0[mu], landscape.teacher[mu]))
             row[row.size - averages.size + k] = total / samples
 
 

@@ -124,37 +124,15 @@ def fused_rows(typing, new, old, e, gradient, size, coefficients):
 
 
 @intrinsic
-def call_scalar(typing, address, f, y):
-    """Call the compiled double f(double, double) at an address, so that kernels do not depend on the loss."""
-    signature = types.float64(types.intp, types.float64, types.float64)
+def call_scalar(typing, address, numbers):
+    """Call the compiled double f(double, ...) at an address with a tuple of numbers, so that kernels do not depend on the loss."""
+    count = len(numbers)
+    signature = types.float64(types.intp, types.UniTuple(types.float64, count))
 
     def generate(context, builder, sig, arguments):
-        kind = ir.FunctionType(_DOUBLE, [_DOUBLE, _DOUBLE]).as_pointer()
-        return builder.call(builder.inttoptr(arguments[0], kind), arguments[1:])
-
-    return signature, generate
-
-
-@intrinsic
-def call_value(typing, address, f, y, h0):
-    """Call the compiled double value(double, double, double) of an observable at an address."""
-    signature = types.float64(types.intp, types.float64, types.float64, types.float64)
-
-    def generate(context, builder, sig, arguments):
-        kind = ir.FunctionType(_DOUBLE, [_DOUBLE] * 3).as_pointer()
-        return builder.call(builder.inttoptr(arguments[0], kind), arguments[1:])
-
-    return signature, generate
-
-
-@intrinsic
-def call_factor(typing, address, q):
-    """Call the compiled double f(double) at an address."""
-    signature = types.float64(types.intp, types.float64)
-
-    def generate(context, builder, sig, arguments):
-        kind = ir.FunctionType(_DOUBLE, [_DOUBLE]).as_pointer()
-        return builder.call(builder.inttoptr(arguments[0], kind), arguments[1:])
+        kind = ir.FunctionType(_DOUBLE, [_DOUBLE] * count).as_pointer()
+        values = [builder.extract_value(arguments[1], k) for k in range(count)]
+        return builder.call(builder.inttoptr(arguments[0], kind), values)
 
     return signature, generate
 
@@ -217,5 +195,5 @@ def _coefficient(mu, product, counts, visit, weight, fields):
     h = field_of(product, h0, visit.sign, visit.root, visit.shift)
     fields[mu] = h
     if counts and weight[mu] > 0:
-        return coefficient(visit.scale, weight[mu], call_scalar(visit.dv, h, h0))
+        return coefficient(visit.scale, weight[mu], call_scalar(visit.dv, (h, h0)))
     return 0.0

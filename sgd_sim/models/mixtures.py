@@ -53,10 +53,10 @@ def advance(v, W, steps, delta, ridge, snr, classes, s, ds, rng):
         y = draw(classes, snr, rng, X)
         e = output_error(v, W, X, y, s, h)
         for i in range(v.size):
-            pull = delta * v[i] * e * ds(h[i])
+            kick = delta * v[i] * e * ds(h[i])
             v[i] = keep * v[i] - delta * e * s(h[i])
             for k in range(X.size):
-                W[i, k] = keep * W[i, k] - pull * X[k]
+                W[i, k] = keep * W[i, k] - kick * X[k]
 
 
 def start_weights(m: np.ndarray, R: np.ndarray, dimension: int) -> np.ndarray:

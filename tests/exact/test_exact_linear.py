@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from dmft.equations.history import History
-from dmft.equations.weights import WeightDynamics
 from tests.exact import laws, lin_volterra, quadratic
 from tests.exact.package import disagreements, iterate, march, solutions
 from tests.exact.setting import Answer, Setting
@@ -170,14 +169,8 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_march_is_seen(monkeypatch, name):
+def test_a_broken_march_is_seen(other_rows, name):
     """Twins in the package: the same comparison, with one line of physics broken."""
-    honest = WeightDynamics.estimate_rows
-
-    def broken(self, *arguments):
-        honest(self, *arguments)
-        self.row = BROKEN[name](self.row)
-
-    monkeypatch.setattr(WeightDynamics, "estimate_rows", broken)
+    other_rows(BROKEN[name])
     case = CASES["bernoulli"]
     assert disagreements(solutions(run_of(case), 12, 256), case.answer(case.setting))

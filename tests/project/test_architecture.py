@@ -26,7 +26,7 @@ LAYERS = {"dmft": ("core", "model", "files", "statics", "equations", "samples", 
 GATES = {"dmft": {"workbench.api"}, "dmft.api": {"workbench.scans.reading"}, "dmft.cli": {"workbench.cli.commands"},
          "dmft.result.theory": {"workbench.plots.theory"},
          "dmft.convergence.study": {"workbench.plots.convergence"}, "sgd_sim.cli": {"workbench.cli.check_simulation"},
-         "onepass.cli": {"workbench.cli.onepass_compare", "reproduction.companions.command"},
+         "onepass.cli": {"workbench.cli.cite", "workbench.cli.onepass_compare", "reproduction.companions.command"},
          "workbench.cli.commands": {"reproduction.paper.command"}}
 # No files, terminals or pictures in the numerics.
 NUMERICS = ("dmft.model", "dmft.statics", "dmft.equations", "dmft.samples", "dmft.solvers", "dmft.committee")

@@ -17,7 +17,8 @@ MAY_LOAD_LATE = ("dmft.cli", "workbench.cli", "workbench.api", "workbench.kinds"
 # `import dmft` is light: what it offers is imported when it is first asked for.
 GATES = ("dmft",)
 # Commands, kinds of files and pictures are found by the names of their modules; test_architecture.py sees that these are there.
-FINDS_BY_NAME = {"dmft", "dmft.api", "dmft.cli", "dmft.core.subcommands", "dmft.result.pictures", "workbench.inspection.kinds"}
+FINDS_BY_NAME = {"dmft", "dmft.api", "dmft.cli", "dmft.core.subcommands", "dmft.result.pictures", "workbench.inspection.kinds",
+                 "reproduction.companions.command"}
 # Class names in two files, with the reason why both are right.
 TWICE_ON_PURPOSE: dict[str, str] = {}
 # Constants that several modules have, each its own, because they are found by this name or play one part in each program.

@@ -49,3 +49,12 @@ def test_a_users_script_is_checked(tmp_path):
     first = SCRIPT.count("\n") + 2
     places = [int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error:" in line]
     assert places == list(range(first, first + WRONG.count("\n") - 1)), done.stdout + done.stderr
+
+
+def test_types_and_names_of_the_package_are_of_one_list():
+    """A checker knows what dmft/model/offered.py lists, Python what dmft lists."""
+    import dmft
+    from dmft.model import offered
+
+    assert set(offered.__all__) <= set(dmft.__all__)
+    assert all(getattr(dmft, name) is getattr(offered, name) for name in offered.__all__)

@@ -31,6 +31,11 @@ def test_quick_figure_is_drawn_with_its_numbers(name, tmp_path, capsys):
     assert path.read_bytes()[:4] == b"\x89PNG" and path.stat().st_size > 10000
 
 
+def test_every_figure_finds_its_drawing():
+    """Drawings are named by strings, which nothing else would check before a figure has been computed."""
+    assert [name for name, figure in COMPANION_FIGURES.items() if not callable(figure.drawn_by())] == []
+
+
 def test_a_row_is_written_as_it_is_computed(tmp_path):
     rows = [mean_row("x", "here", np.array([1.0, 3.0, np.nan])), NumberRow("y", "there", np.float64(0.1))]
     write_csv(rows, tmp_path / "rows.csv")

@@ -12,7 +12,7 @@ import dmft
 import sgd_sim
 from dmft.core.errors import FileError
 from dmft.model.runfile import parse_run
-from reproduction.paper import FIGURES, numbers, solutions
+from reproduction.paper import FIGURES, numbers
 from reproduction.paper.dimensions import fit
 from reproduction.paper.figure import SIZES, Panel, PaperFigure, Series, Size
 from reproduction.paper.numbers import Lines, Runs, kept
@@ -95,11 +95,11 @@ def test_solutions_side_by_side_are_the_replicas(run, theory):
 
 
 @pytest.mark.slow
-def test_a_solution_on_a_card(card, run, monkeypatch):
+@pytest.mark.usefixtures("on_this_card")
+def test_a_solution_on_a_card(run):
     """With a history in blocks, as the figures have it."""
     blocks = run.replace({"theory.history": "dyadic", "theory.blocks_per_level": 4, "samples": 600})
     here, last = solution(blocks.to_toml(), 0)
-    monkeypatch.setattr(solutions, "gpu", lambda section: card)
     there, reached = solution(blocks.replace({"theory.device": "gpu"}).to_toml(), 0)
     assert last == reached == 20
     for name in ("m", "loss"):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sgd_sim.gpu.layout import CardLayout
 from sgd_sim.gpu.trajectories import AHEAD, RING, GpuTrajectories
 from sgd_sim.states import empty_states
+from tests.cards import Changed
 from tests.sgd_sim.test_gpu_simulator import PERSISTENT, SGD, run_of
 from tests.sgd_sim.test_simulator_reference import drawn
 
@@ -42,17 +42,15 @@ def test_mini_batches_are_those_of_the_cpu(card, law, alpha):
         np.testing.assert_array_equal(got[:, i], drawn(run, got.shape[2], i)[0])
 
 
-def test_many_rows_are_drawn_beside_the_shared_memory(card, monkeypatch):
+def test_many_rows_are_drawn_beside_the_shared_memory(card):
     run = run_of(**LAWS["reshuffled"], dimension=20)
     want = batches(run, card)
-    monkeypatch.setattr(type(card), "shared_bytes", 256)
-    np.testing.assert_array_equal(batches(run, card), want)
+    np.testing.assert_array_equal(batches(run, Changed(card, shared_bytes=256)), want)
 
 
-def test_swaps_are_followed_to_their_end(card, monkeypatch):
+def test_swaps_are_followed_to_their_end(card):
     """The twin takes the first place on the way back for the last."""
-    run, code = run_of(**LAWS["without_replacement"], dimension=20), CardLayout.code
+    run = run_of(**LAWS["without_replacement"], dimension=20)
     want = batches(run, card)
     assert set(want.sum(axis=2, dtype=int).flat) == {round(0.4 * want.shape[2])}
-    monkeypatch.setattr(CardLayout, "code", lambda *all_: code(*all_).replace("while (met[row])", "if (met[row])"))
-    assert np.any(batches(run, card) != want)
+    assert np.any(batches(run, Changed(card, "while (met[row])", "if (met[row])")) != want)

@@ -14,6 +14,7 @@ from dmft.model.runfile import Run
 from sgd_sim.cpu.network import NetworkTrajectory
 from sgd_sim.gpu.networks import GpuNetworks
 from sgd_sim.states import States, empty_states
+from tests.cards import Changed
 from tests.emulate import COMPILER, HostGpu
 from tests.marks import slow
 from tests.network_cases import PAIR, SPHERES, UNEQUAL, network_run
@@ -81,26 +82,19 @@ def test_an_instance_that_diverges_ends_as_on_the_cpu(card):
     np.testing.assert_array_equal(np.isnan(got.curves), np.isnan(want.curves))
 
 
-class OneField(HostGpu):
-    """Twin: every unit moves by the slope of the first one's field."""
-
-    def kernels(self, text, names):
-        right = "push = c * a * activation_ds<double>(field);"
-        assert right in text
-        wrong = "push = c * a * activation_ds<double>(ROOT * sums[(lane - unit) * TEAM]);"
-        return super().kernels(text.replace(right, wrong), names)
+RIGHT = "push = c * a * activation_ds<double>(field);"
+ONE_FIELD = "push = c * a * activation_ds<double>(ROOT * sums[(lane - unit) * TEAM]);"  # every unit moves by the first one's field
 
 
 @pytest.mark.skipif(COMPILER is None, reason="no C++ compiler to run CUDA sources on the host")
 def test_broken_physics_is_seen():
     run = run_of("pair")
-    assert np.abs(stepped(run, OneField()).curves - stepped(run).curves).max() > 1e-3
+    assert np.abs(stepped(run, Changed(HostGpu(), RIGHT, ONE_FIELD)).curves - stepped(run).curves).max() > 1e-3
 
 
-def test_a_network_is_simulated_on_a_gpu(card, monkeypatch):
+@pytest.mark.usefixtures("on_this_card")
+def test_a_network_is_simulated_on_a_gpu():
     """Through the driver; and what is refused, in one line."""
-    for module in ("simulation", "instances"):
-        monkeypatch.setattr(f"sgd_sim.{module}.gpu", lambda section, rank, ranks: card)
     run = run_of("pair", t_max=0.2, record=[0.0, 0.2])
     got, want = (sgd_sim.simulate(run.replace({"simulation.device": device})) for device in ("gpu", "cpu"))
     np.testing.assert_allclose(got.C, want.C, atol=1e-6)

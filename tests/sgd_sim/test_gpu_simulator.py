@@ -3,14 +3,11 @@ rounding. Without a GPU its sources are compiled for the host and tested all the
 
 from __future__ import annotations
 
-import ast
-
 import numpy as np
 import pytest
 from numba import njit
 
 import sgd_sim
-from dmft.core import to_cuda
 from dmft.core.errors import RunError
 from dmft.model.losses import register_loss
 from dmft.model.runfile import Run, parse_run
@@ -18,6 +15,7 @@ from sgd_sim.cli import main
 from sgd_sim.cpu.trajectory import InstanceTrajectory
 from sgd_sim.gpu.trajectories import AHEAD, GpuTrajectories, gpu_batches
 from sgd_sim.states import States, empty_states
+from tests.cards import Changed
 from tests.marks import slow, with_slow
 from tests.run_files import run_text
 
@@ -187,10 +185,9 @@ def test_small_losses_are_right(card):
     np.testing.assert_allclose(1.0 - got[0], 1.0 - want[0], rtol=1e-3, atol=2e-16)
 
 
-def test_the_whole_way_and_on(card, monkeypatch, tmp_path):
+@pytest.mark.usefixtures("on_this_card")
+def test_the_whole_way_and_on(card, tmp_path):
     """The command with --device gpu: what it writes is what a batch gives; more instances later are only computed themselves."""
-    for module in ("simulation", "instances"):
-        monkeypatch.setattr(f"sgd_sim.{module}.gpu", lambda section, rank, ranks: card)
     run = run_of(**PERSISTENT)
     (tmp_path / "a.toml").write_text(run.to_toml())
     command = ["run", str(tmp_path / "a.toml"), "-o", str(tmp_path / "a.h5"), "--device", "gpu", "--quiet"]
@@ -228,25 +225,23 @@ def test_a_loss_of_ones_own(card, cuda):
     assert_close(on_gpu(run, card), on_cpu(run))
 
 
-def test_the_cuda_source_of_a_loss_is_held_against_its_functions(card, monkeypatch):
+def test_the_cuda_source_of_a_loss_is_held_against_its_functions(card):
     """Before anything is computed with it, be it given or translated."""
     for name, right, wrong in (("dv", "return d * d * d;", "return d * d;"), ("d2v", "real(3)", "real(2)"),
                                ("dv_dy", "real(-3)", "real(3)"), ("v", "0.25", "0.5")):
         slip = run_of(loss=quartic(f"slip_in_{name}", QUARTIC.replace(right, wrong)))
         with pytest.raises(RunError, match=rf"loss_{name} in the CUDA source of 'slip_in_{name}' is not its {name}"):
             gpu_batches(slip, np.arange(1), np.zeros(1), card)
-    monkeypatch.setattr(to_cuda, "OPERATORS", {**to_cuda.OPERATORS, ast.Sub: "+"})
     with pytest.raises(RunError, match="loss_v in the CUDA source of 'mistranslated' is not its v"):
-        gpu_batches(run_of(loss=quartic("mistranslated", "")), np.arange(1), np.zeros(1), card)
+        gpu_batches(run_of(loss=quartic("mistranslated", "")), np.arange(1), np.zeros(1), Changed(card, "(f - y)", "(f + y)"))
 
 
-def test_batches_hold_what_the_card_holds(card, monkeypatch):
+def test_batches_hold_what_the_card_holds(card):
     run, steps = run_of(dimension=100, instances=7), np.array([0, 0, 4, 0, 0, 0, 0])
-    monkeypatch.setattr(type(card), "free_bytes", lambda self: 1_700_000)
-    assert [batch.tolist() for batch in gpu_batches(run, np.arange(7), steps, card)] == [[0, 1, 3], [4, 5, 6], [2]]
-    monkeypatch.setattr(type(card), "free_bytes", lambda self: 1000)
+    some = Changed(card, free_bytes=lambda: 1_700_000)
+    assert [batch.tolist() for batch in gpu_batches(run, np.arange(7), steps, some)] == [[0, 1, 3], [4, 5, 6], [2]]
     with pytest.raises(RunError, match="dimension = 100: an instance at alpha = 6.5 needs"):
-        gpu_batches(run, np.arange(7), steps, card)
+        gpu_batches(run, np.arange(7), steps, Changed(card, free_bytes=lambda: 1000))
 
 
 def test_what_a_gpu_does_not_take_is_one_line(card):

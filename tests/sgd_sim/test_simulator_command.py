@@ -78,16 +78,15 @@ def test_help_teaches(arguments, words, capsys):
     assert not end.value.code and all(word in shown for word in words)
 
 
-def test_resume_grows_and_computes_only_what_is_new(command, monkeypatch):
+def test_resume_grows_and_computes_only_what_is_new(command, tmp_path, edited):
+    """Instances that are there are not computed again: marks that somebody put on them stay."""
     command()
     assert "nothing to do" in command("--resume")[1]
-    made = []
-    original = sgd_sim.instances.InstanceTrajectory
-    monkeypatch.setattr(sgd_sim.instances, "InstanceTrajectory",
-                        lambda run, i, *rest: made.append(int(i)) or original(run, i, *rest))
-    code, message = command("--resume", "--set", "simulation.instances=6")
-    assert code == 0 and "continuing from a.h5, 67 % done" in message
-    assert sorted(made) == [4, 5]
+    marked = edited(tmp_path / "a.h5", {"loss": store.load("a.h5").arrays["loss"] + 7.0})
+    code, message = command("--resume", "--set", "simulation.instances=6", output=str(marked))
+    assert code == 0 and f"continuing from {marked}, 67 % done" in message
+    assert (sgd_sim.load(marked).loss > 7.0).all(axis=1).tolist() == [True] * 4 + [False] * 2
+    assert command("--resume", "--set", "simulation.instances=6")[0] == 0
     assert command("--resume", "--set", "simulation.instances=6", "--set", "algorithm.t_max=2.5")[0] == 0
     command("--set", "simulation.instances=6", "--set", "algorithm.t_max=2.5", output="b.h5")
     grown, whole = store.load("a.h5"), store.load("b.h5")

@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 from dmft.api import solve
 from dmft.convergence.planning import Target, pilot_of, replicas_for_target
-from dmft.core.command import EXIT_DONE, load_plugin, naming, plugin_option, set_options
+from dmft.core.command import EXIT_DONE, naming, run_file_options
 from dmft.core.errors import DmftWarning, UserError
 from dmft.core.parallel import Comm, world
 from dmft.core.progress import say, time_text
@@ -32,9 +32,7 @@ SHORT_PILOT, LONG_PILOT = 20.0, 60.0  # s: of one with all samples, and of one t
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN.toml", help="run file")
-    set_options(parser)
-    plugin_option(parser)
+    run_file_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -43,8 +41,6 @@ def run(options: argparse.Namespace) -> int:
 
 def show(options: argparse.Namespace, kind: str, check: Callable[[Run, Comm], None] = lambda run, comm: None) -> int:
     """Print what a run of that kind will compute; check(run, comm) refuses what cannot be computed here."""
-    for plugin in options.plugin:
-        load_plugin(plugin)
     with naming(options.run):
         asked = load_run(options.run, options.overrides)
         check(asked, world())

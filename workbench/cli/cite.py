@@ -1,9 +1,10 @@
 """Print what to cite for a run, as BibTeX: the software, and the papers of the theory, data model, start and algorithm that the run
-uses. A run file of onepass is understood too.
+uses; of a run file of onepass those of its model.
 
 examples:
   dmft cite runs/demo.toml
   dmft cite runs/gmm2/logistic.toml >> paper.bib
+  onepass cite runs/arnaboldi/figure1.toml
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import argparse
 
 from dmft.core import schema
-from dmft.core.command import EXIT_DONE, load_plugin, plugin_option, set_options
+from dmft.core.command import EXIT_DONE, run_file_options
 from dmft.core.parallel import world
 from dmft.core.references import citation
 from dmft.model.references import references_of
@@ -19,14 +20,10 @@ from dmft.model.runfile import load_run
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN.toml", help="run file")
-    set_options(parser)
-    plugin_option(parser)
+    run_file_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    for plugin in options.plugin:
-        load_plugin(plugin)
     if world().is_root:
         of_onepass = "model" in schema.read_toml(schema.read_text(options.run), str(options.run))
         print(citation(_onepass(options) if of_onepass else references_of(load_run(options.run, options.overrides))))

@@ -13,18 +13,11 @@ examples:
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dmft.core.command import (
-    EXIT_DIVERGED,
-    EXIT_DONE,
-    EXIT_NOT_CONVERGED,
-    naming,
-    read_job,
-    run_options,
-    speaking,
-)
+from dmft.core.command import EXIT_DIVERGED, EXIT_DONE, EXIT_NOT_CONVERGED, naming, read_job, run_options, speaking
 from dmft.core.errors import UserError
 from dmft.core.outputs import check_free
 from dmft.core.parallel import world
@@ -48,7 +41,7 @@ def add_axes(parser: argparse.ArgumentParser) -> None:
     """The axes of a study."""
     for option, key in KEYS.items():
         name = key.partition(".")[2]
-        read = _integers if name in ("samples", "blocks_per_level") else _numbers
+        read = _list_of(int, "whole numbers") if name in ("samples", "blocks_per_level") else _list_of(float, "numbers")
         parser.add_argument(option, metavar="V1,V2,...", type=read, default=[], help=f"values of {key} to compare; at least two")
 
 
@@ -57,18 +50,15 @@ def asked(options: argparse.Namespace) -> dict[str, list[Any]]:
     return {option: values for option in KEYS if (values := getattr(options, option.strip("-").replace("-", "_")))}
 
 
-def _integers(text: str) -> list[int]:
-    try:
-        return [int(word) for word in text.split(",")]
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r}: write whole numbers as V1,V2,...") from None
+def _list_of(kind: type, what: str) -> Callable[[str], list[Any]]:
+    """Reads V1,V2,... as numbers of that kind."""
+    def read(text: str) -> list[Any]:
+        try:
+            return [kind(word) for word in text.split(",")]
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r}: write {what} as V1,V2,...") from None
 
-
-def _numbers(text: str) -> list[float]:
-    try:
-        return [float(word) for word in text.split(",")]
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r}: write numbers as V1,V2,...") from None
+    return read
 
 
 def run(options: argparse.Namespace) -> int:

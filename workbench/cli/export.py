@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from dmft.core.command import EXIT_DONE
 from dmft.core.errors import FileError
 from dmft.core.parallel import world
-from workbench.inspection.kinds import Opened
+from dmft.core.whole import whole
 from workbench.inspection.opening import open_file
 from workbench.inspection.tables import export_csv
 
@@ -49,19 +48,8 @@ def _netcdf(options: argparse.Namespace) -> list[Path]:
     place, opened = options.netcdf, open_file(options.file)
     if place.exists() and not options.force:
         raise FileError(f"{place}: exists; --force writes over it")
-    part = place.with_name(f".{place.name}.part")
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        _dataset(opened).to_netcdf(part, format="NETCDF3_64BIT", engine="scipy")
-        part.replace(place)
-    except OSError as error:
-        raise FileError(f"{place}: cannot be written: {error.strerror}") from None
-    finally:
-        part.unlink(missing_ok=True)
-    return [place]
-
-
-def _dataset(opened: Opened) -> Any:
     if not hasattr(opened.result, "to_xarray"):
         raise FileError(f"{opened.path}: a {opened.kind} file has no netCDF form; --csv writes its tables")
-    return opened.result.to_xarray()
+    with whole(place) as part:
+        opened.result.to_xarray().to_netcdf(part, format="NETCDF3_64BIT", engine="scipy")
+    return [place]

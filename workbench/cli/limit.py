@@ -17,7 +17,7 @@ import argparse
 import json
 import logging
 
-from dmft.core.command import EXIT_DONE, load_plugin, naming, plugin_option, set_options, speaking
+from dmft.core.command import EXIT_DONE, naming, run_file_options, speaking
 from dmft.core.errors import RunError
 from dmft.core.parallel import world
 from dmft.model.runfile import Run, load_run
@@ -26,16 +26,12 @@ from dmft.statics.limits import ConvexLimit, fixed_point
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN.toml", help="run file")
-    set_options(parser)
-    plugin_option(parser)
+    run_file_options(parser)
     parser.add_argument("--json", action="store_true", help="print the same as JSON, for scripts")
 
 
 def run(options: argparse.Namespace) -> int:
     if world().is_root:
-        for plugin in options.plugin:
-            load_plugin(plugin)
         with naming(options.run), speaking(options.json):
             asked = load_run(options.run, options.overrides)
             numbers = reference_numbers(asked)

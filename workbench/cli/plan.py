@@ -16,7 +16,7 @@ from pathlib import Path
 
 from dmft.api import load, solve
 from dmft.convergence.planning import Accuracy, SamplePlan, Target, accuracy, pilot_of, plan, same_problem
-from dmft.core.command import EXIT_DONE, load_plugin, naming, plugin_option, set_options, speaking
+from dmft.core.command import EXIT_DONE, naming, plugin_option, set_options, speaking
 from dmft.core.errors import UserError
 from dmft.core.parallel import world
 from dmft.core.progress import say, time_text
@@ -36,8 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     target = Target.parse(options.target)
-    for plugin in options.plugin:
-        load_plugin(plugin)
     with naming(options.run), speaking(options.quiet):
         asked = load_run(options.run, options.overrides)
         known = accuracy(_theory(asked, target, options), target)

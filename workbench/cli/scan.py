@@ -25,7 +25,6 @@ from dmft.core.command import (
     EXIT_DIVERGED,
     EXIT_DONE,
     default_output,
-    load_plugin,
     naming,
     plugin_option,
     seconds,
@@ -71,8 +70,6 @@ def run(options: argparse.Namespace) -> int:
         raise UserError(f"--processes {options.processes}: at least 1")
     if not options.grid:
         raise UserError("--grid: which values? e.g. --grid problem.alpha=2:4:9")
-    for plugin in options.plugin:
-        load_plugin(plugin)
     folder = options.output or default_output(options.run, "theory").parent / options.run.stem
     with naming(options.run), speaking(options.quiet), StopSignals(seconds(options.time_limit)) as stop:
         base, kinds = load_run(options.run, options.overrides), kinds_of(options.simulate, options.compare)

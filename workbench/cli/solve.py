@@ -12,15 +12,7 @@ from __future__ import annotations
 
 import argparse
 
-from dmft.core.command import (
-    EXIT_DIVERGED,
-    EXIT_DONE,
-    EXIT_NOT_CONVERGED,
-    naming,
-    read_job,
-    run_options,
-    speaking,
-)
+from dmft.core.command import EXIT_DIVERGED, EXIT_DONE, EXIT_NOT_CONVERGED, naming, read_job, run_options, speaking
 from dmft.core.progress import say
 from dmft.core.stopping import StopSignals
 from dmft.model.runfile import load_run

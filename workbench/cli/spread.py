@@ -16,7 +16,7 @@ import argparse
 
 from dmft.convergence.start_law import START_STEP, StartLaw, start_law
 from dmft.core.averages import error_text
-from dmft.core.command import EXIT_DONE, load_plugin, naming, plugin_option, set_options, speaking
+from dmft.core.command import EXIT_DONE, naming, plugin_option, set_options, speaking
 from dmft.core.parallel import world
 from dmft.model.runfile import load_run
 from workbench.cli.escape import dimensions_of
@@ -34,8 +34,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    for plugin in options.plugin:
-        load_plugin(plugin)
     dimensions = dimensions_of(options.dimension)
     with naming(options.run), speaking(options.quiet):
         law = start_law(load_run(options.run, options.overrides), options.step, options.quiet)

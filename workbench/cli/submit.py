@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="further option of sbatch, e.g. --sbatch=--partition=long; may be repeated")
     parser.add_argument("--prologue", metavar="FILE", type=Path, help="shell lines to run first, e.g. module load ...")
     converge.add_axes(parser)
-    parser.add_argument("--plugin", metavar="FILE.py", type=Path, action="append", default=[],
+    parser.add_argument("--plugin", dest="plugins", metavar="FILE.py", type=Path, action="append", default=[],
                         help="Python file with extensions of your own, e.g. a loss")
     parser.add_argument("--dry-run", action="store_true", help="write and show the scripts, submit nothing")
 
@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
     _refuse_control_characters(options)
     points = grid(options.array, "--array") if options.array else [GridPoint(())]
     todo = programs(options)
-    for plugin in options.plugin:
+    for plugin in options.plugins:      # not before names that do not go into a script are refused
         load_plugin(str(plugin))
     runs = [todo[0].load(options.run, [*options.overrides, *point.settings]) for point in points]
     if not options.dry_run and shutil.which("sbatch") is None:
@@ -104,7 +104,7 @@ def _refuse_control_characters(options: argparse.Namespace) -> None:
     for option in options.sbatch:
         if not plain("--sbatch", option).startswith("-"):
             raise UserError(f"--sbatch {option!r}: not an option; write e.g. --sbatch=--partition=long")
-    for plugin in options.plugin:
+    for plugin in options.plugins:
         plain("--plugin", str(plugin))
     plain("--prologue", str(options.prologue or ""))
     plain("folder", str(_folder(options)))
@@ -137,7 +137,7 @@ class _Submission:
         commands = []
         for point in self.points:
             settings = as_words((*options.overrides, *device, *point.settings))
-            plugins = [word for plugin in options.plugin for word in ("--plugin", str(plugin.absolute()))]
+            plugins = [word for plugin in options.plugins for word in ("--plugin", str(plugin.absolute()))]
             commands.append([sys.executable, "-m", *program.words, str(copy), *settings, *plugins, *program.options,
                              "-o", str(self._output(point, kind)), "--resume"])
         told = known.text() if known else "no estimate for onepass: four hours and 1.4 GiB a rank; --time and --sbatch give others"

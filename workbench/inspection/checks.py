@@ -132,18 +132,16 @@ def network_checks(theory: Theory) -> list[ResultCheck]:
 
 def simulation_checks(result: Any, threshold: float) -> list[ResultCheck]:
     """Diverged instances, the sphere, and the share of instances whose loss ends below a threshold."""
-    share = float(result.diverged.mean())
-    found = [ResultCheck("share of diverged instances", share, share == 0.0, "the learning rate is too large for some landscapes")]
-    if result.run.problem.constraint == "sphere":
-        off = largest(result.q - 1.0)
-        found.append(ResultCheck("q - 1", off, off < 1e-5, "weights left the sphere"))
-    return [*found, *solved_check(result, threshold)[1:]]
+    diverged, solved = solved_check(result, threshold)
+    if result.run.problem.constraint != "sphere":
+        return [diverged, solved]
+    off = largest(result.q - 1.0)
+    return [diverged, ResultCheck("q - 1", off, off < 1e-5, "weights left the sphere"), solved]
 
 
 def solved_check(result: Any, threshold: float) -> list[ResultCheck]:
     """Diverged instances, and the share of those whose loss ends below a threshold."""
     share, solved = float(result.diverged.mean()), result.share_below(threshold)
-    found = [ResultCheck("share of diverged instances", share, share == 0.0, "the learning rate is too large for some landscapes")]
-    found.append(ResultCheck(f"share of instances with loss < {threshold:g} at the end", float(solved.share[-1]), None,
-                       f"between {solved.low[-1]:.3f} and {solved.high[-1]:.3f} with 95 % confidence"))
-    return found
+    return [ResultCheck("share of diverged instances", share, share == 0.0, "the learning rate is too large for some landscapes"),
+            ResultCheck(f"share of instances with loss < {threshold:g} at the end", float(solved.share[-1]), None,
+                        f"between {solved.low[-1]:.3f} and {solved.high[-1]:.3f} with 95 % confidence")]

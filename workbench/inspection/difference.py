@@ -152,27 +152,20 @@ def _kernels(a: Theory, b: Theory, tolerance: float) -> list[DatasetDifference]:
     if a.columns is None or b.columns is None:
         return maps
     entries = [*np.ndindex((a.run.network.units,) * 2)] if a.run.has_network else [()]
-    return maps + [column_difference(name, a.columns, b.columns, (_ended(a), _ended(b)), tolerance, entry)
+    return maps + [column_difference(name, a.columns, b.columns, (int(a.averaged.sum()), int(b.averaged.sum())), tolerance, entry)
                    for entry in entries for name in COLUMNS]
-
-
-def _ended(theory: Theory) -> int:
-    """Replicas that came to the end (all, if none did)."""
-    m = theory.replicas["m"]
-    ended = np.isfinite(m.reshape(len(m), -1)).all(axis=1)
-    return int(ended.sum()) or ended.size
 
 
 def kernels_of(theory: Theory) -> dict[str, Curve]:
     """Kernels between single times by name, mean and error (P, P) over t (P,), with the count of replicas; averages over cells of
     t' are other cells in each file."""
-    arrays = theory.kernels.single.arrays
+    arrays, count = theory.kernels.single.arrays, int(theory.averaged.sum())
     names = [name for name in arrays if f"{name}_error" in arrays]
     if theory.run.has_network:
         pairs = np.ndindex((theory.run.network.units,) * 2)
-        return {f"{name}[{r},{q}]": Curve(arrays["t"], arrays[name][..., r, q], arrays[f"{name}_error"][..., r, q], _ended(theory))
+        return {f"{name}[{r},{q}]": Curve(arrays["t"], arrays[name][..., r, q], arrays[f"{name}_error"][..., r, q], count)
                 for r, q in pairs for name in names}
-    return {name: Curve(arrays["t"], arrays[name], arrays[f"{name}_error"], _ended(theory)) for name in names}
+    return {name: Curve(arrays["t"], arrays[name], arrays[f"{name}_error"], count) for name in names}
 
 
 def column_difference(name: str, a: Columns, b: Columns, counts: tuple[int, int], tolerance: float,

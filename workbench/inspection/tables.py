@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
-from typing import TextIO
 
 import numpy as np
 
 from dmft.core import store
-from dmft.core.errors import FileError
+from dmft.core.whole import whole
 from dmft.files.layouts import TOLD
 from dmft.model.quantities import described
 from workbench.inspection.curves import curves_of
@@ -24,40 +22,24 @@ Table = tuple[list[str], list[np.ndarray]]     # names and equally long columns
 
 def export_csv(opened: Opened, folder: Path) -> list[Path]:
     """Write every table of a file, the run file, and columns.csv with meaning and unit of every column."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with _whole(folder / "run.toml") as file:
-            file.write(opened.header.run_text)
-        written, columns = [folder / "run.toml"], dict[tuple[str, str], tuple[str, str]]()
-        for name, (names, values) in tables(opened):
-            place = folder / f"{name.replace('/', '_')}.csv"
-            _write(place, names, zip(*(column.tolist() for column in values)))
-            written.append(place)
-            # The columns of a kernel are the times t' or t_w; one line of columns.csv describes all of them.
-            columns |= ({(place.name, "t and t'"): described("t"), (place.name, "all others"): described(name, opened.header.attrs)}
-                        if _two_times(name) and len(values) > 2 else
-                        {(place.name, column): described(column, opened.header.attrs) for column in names})
-        rows = [(file, column, *words) for (file, column), words in columns.items() if any(words)]
-        _write(folder / "columns.csv", ["file", "column", "meaning", "unit"], rows)
-    except OSError as error:
-        raise FileError(f"{folder}: cannot be written: {error.strerror}") from None
+    with whole(folder / "run.toml") as part:
+        part.write_text(opened.header.run_text, encoding="utf-8")
+    written, columns = [folder / "run.toml"], dict[tuple[str, str], tuple[str, str]]()
+    for name, (names, values) in tables(opened):
+        place = folder / f"{name.replace('/', '_')}.csv"
+        _write(place, names, zip(*(column.tolist() for column in values)))
+        written.append(place)
+        # The columns of a kernel are the times t' or t_w; one line of columns.csv describes all of them.
+        columns |= ({(place.name, "t and t'"): described("t"), (place.name, "all others"): described(name, opened.header.attrs)}
+                    if _two_times(name) and len(values) > 2 else
+                    {(place.name, column): described(column, opened.header.attrs) for column in names})
+    rows = [(file, column, *words) for (file, column), words in columns.items() if any(words)]
+    _write(folder / "columns.csv", ["file", "column", "meaning", "unit"], rows)
     return [*written, folder / "columns.csv"]
 
 
-@contextmanager
-def _whole(place: Path) -> Iterator[TextIO]:
-    """A file to write into, which takes its name when it is whole, and leaves nothing when it does not get there."""
-    part = place.with_name(place.name + ".part")
-    try:
-        with open(part, "w", newline="", encoding="utf-8") as file:
-            yield file
-        part.replace(place)
-    finally:
-        part.unlink(missing_ok=True)
-
-
 def _write(place: Path, names: list[str], rows) -> None:
-    with _whole(place) as file:
+    with whole(place) as part, part.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(names)
         writer.writerows(rows)

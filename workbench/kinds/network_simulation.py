@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from dmft.result.comparison import Curve
 from sgd_sim.result import SOLVED, SimulationResult
-from workbench.inspection.by_component import by_component
 from workbench.inspection.checks import solved_check
 from workbench.inspection.kinds import Opened, ResultCheck
 from workbench.kinds.simulation import SimulationFile
@@ -17,9 +15,6 @@ class NetworkSimulationFile(SimulationFile):
     """Curves of every instance, component by component."""
 
     sort: ClassVar[str] = "simulation of a network"
-
-    def curves(self, result: SimulationResult) -> dict[str, Curve]:
-        return by_component(result.t, result.mean(), result.error(), result.curves, result.instances)
 
     def checks(self, result: SimulationResult) -> list[ResultCheck]:
         return solved_check(result, SOLVED)

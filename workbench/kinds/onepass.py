@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from dmft.core import schema, store
 from dmft.core.checkpoint import ACTIVE, check_layout
 from dmft.core.parts import INSTANCES
 from dmft.files import layouts
+from dmft.model.curves import components
 from dmft.result.comparison import Curve
 from onepass import ensemble, runfile
 from workbench.inspection.kinds import FileKind, Opened
@@ -30,13 +31,12 @@ class OnePassFile(FileKind):
         ensemble = hasattr(result, "instances")
         mean = result.mean().arrays if ensemble else result.arrays
         error = result.error().arrays if ensemble and result.instances > 1 else {}
-        found = {}
+        found: dict[str, Curve] = {}
         for name, array in mean.items():
             bars = error.get(name, np.full(array.shape, np.nan) if ensemble else np.zeros(array.shape))
-            count = result.instances if ensemble else 1
-            for index in list(product(*map(range, array.shape[1:])))[:MOST_COMPONENTS]:
-                label = f"{name}[{','.join(map(str, index))}]" if index else name
-                found[label] = Curve(result.t, array[(slice(None), *index)], bars[(slice(None), *index)], count)
+            both = zip(components(name, array, 1, ()).items(), components(name, bars, 1, ()).values(), strict=True)
+            found |= {label: Curve(result.t, value, bar, result.instances if ensemble else 1)
+                      for (label, value), bar in islice(both, MOST_COMPONENTS)}
         return found
 
     def progress(self, opened: Opened) -> dict[str, Any]:

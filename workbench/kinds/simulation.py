@@ -9,6 +9,7 @@ import sgd_sim
 from dmft.core import store
 from dmft.result.comparison import Curve
 from sgd_sim.result import SOLVED, SimulationResult
+from workbench.inspection.by_component import by_component
 from workbench.inspection.checks import simulation_checks
 from workbench.inspection.kinds import FileKind, Opened, ResultCheck
 
@@ -22,8 +23,7 @@ class SimulationFile(FileKind):
         return sgd_sim.load(header.path)
 
     def curves(self, result: SimulationResult) -> dict[str, Curve]:
-        mean, error = result.mean(), result.error()
-        return {name: Curve(result.t, mean[name], error[name], result.instances) for name in result.curves}
+        return by_component(result.t, result.mean(), result.error(), result.curves, result.instances)
 
     def checks(self, result: SimulationResult) -> list[ResultCheck]:
         return simulation_checks(result, SOLVED)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 from matplotlib.axes import Axes
 
 from dmft.result.theory import Columns
 from workbench.inspection.aging import shown_waiting_times
-from workbench.plots.curves import time_axis
-from workbench.plots.style import BAND, CYCLE
+from workbench.plots.curves import draw_band, time_axis
+from workbench.plots.style import CYCLE
 
 
 def draw_correlation(axis: Axes, columns: Columns | None, eta: float) -> None:
@@ -28,12 +27,6 @@ def _draw(axis: Axes, columns: Columns | None, name: str, eta: float, label: str
         axis.text(0.5, 0.5, "a file of an earlier version:\nno columns at waiting times", ha="center", transform=axis.transAxes)
         return
     for color, j in zip(CYCLE, shown_waiting_times(columns)):
-        _line(axis, *columns.after(name, j), color, f"$t_w = {columns.t_w[j]:.3g}$")
+        draw_band(axis, *columns.after(name, j), color, f"$t_w = {columns.t_w[j]:.3g}$")
     time_axis(axis, True, eta, r"\tau")
     axis.legend(fontsize="small")
-
-
-def _line(axis: Axes, x: np.ndarray, value: np.ndarray, error: np.ndarray, color: str, label: str) -> None:
-    band = BAND * np.nan_to_num(error)
-    axis.fill_between(x, value - band, value + band, color=color, alpha=0.25, linewidth=0)
-    axis.plot(x, value, color=color, label=label)

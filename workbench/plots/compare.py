@@ -10,7 +10,7 @@ from dmft.model.curves import label_of
 from dmft.result.comparison import Comparison
 from workbench.inspection.against import AgainstSimulations
 from workbench.plots.compare_kernels import draw_kernels, say_verdict
-from workbench.plots.curves import time_axis
+from workbench.plots.curves import draw_band, time_axis
 from workbench.plots.references import draw_references
 from workbench.plots.style import BAND, BLACK, BLUE, ORANGE, Figure, new_figure, save
 
@@ -50,9 +50,7 @@ def draw(found: AgainstSimulations, path: Path | None) -> Figure:
 
 def _values(axis, result: Comparison) -> None:
     a, b = result.theory, result.simulation
-    band = BAND * np.nan_to_num(a.error)
-    axis.fill_between(result.t, a.mean - band, a.mean + band, color=BLUE, alpha=0.3, linewidth=0)
-    axis.plot(result.t, a.mean, color=BLUE, label="theory")
+    draw_band(axis, result.t, a.mean, a.error, BLUE, "theory", alpha=0.3)
     axis.errorbar(result.t, b.mean, BAND * np.nan_to_num(b.error), color=ORANGE, fmt="o", markersize=3.5, capsize=2,
                   label="simulation")
     axis.legend(title="bands and bars: 2 standard errors\ngrey below: chance (99 %)", fontsize="small", title_fontsize="small")

@@ -10,8 +10,8 @@ from matplotlib.ticker import NullFormatter, NullLocator
 
 from dmft.convergence.axis import EXPECTED, INDEPENDENT, Axis
 from dmft.convergence.study import Study
-from workbench.plots.curves import tidy_ticks, time_axis
-from workbench.plots.style import BAND, BLACK, Figure, colours, new_figure, save
+from workbench.plots.curves import draw_band, tidy_ticks, time_axis
+from workbench.plots.style import BLACK, Figure, colours, new_figure, save
 
 MARKS = "os^vD<>pP"
 PARAMETER = {"samples": "samples $K$", "learning_rate": r"learning rate $\eta$", "blocks_per_level": "blocks per level",
@@ -93,9 +93,7 @@ def _curves(panel: Axes, axis: Axis, eta: float) -> None:
     if name in axis.limit:
         lines.append((r"limit $\eta \to 0$", axis.limit[name], axis.limit[error]))
     for i, ((label, values, errors), color) in enumerate(zip(lines, colours(len(lines)))):
-        band = BAND * np.nan_to_num(errors)
-        panel.fill_between(axis.t, values - finest - band, values - finest + band, color=color, alpha=0.2, linewidth=0)
-        panel.plot(axis.t, values - finest, ("-", "--", "-.", ":")[i % 4], color=color, label=label)
+        draw_band(panel, axis.t, values - finest, errors, color, label, ("-", "--", "-.", ":")[i % 4], 0.2)
     panel.set_ylabel(f"${name}$ minus ${name}$ of the finest (bands: 2 standard errors)")
     time_axis(panel, True, eta)
     panel.legend(fontsize="small")

@@ -14,11 +14,17 @@ SHORT = 2.3         # on an axis of fewer decades than this 1, 2 and 5 are label
 MOST_LABELS = 6     # of a logarithmic axis of many decades
 
 
+def draw_band(axis: Axes, x: np.ndarray, mean: np.ndarray, error: np.ndarray, color: str, label: str = "", style: str = "-",
+              alpha: float = 0.25) -> None:
+    """Line and band of 2 standard errors over x."""
+    band = BAND * np.nan_to_num(error)
+    axis.fill_between(x, mean - band, mean + band, color=color, alpha=alpha, linewidth=0)
+    axis.plot(x, mean, style, color=color, label=label or None)
+
+
 def draw_curve(axis: Axes, curve: Curve, eta: float, log: bool, color: str = BLUE, label: str = "", style: str = "-") -> None:
-    """Line and band of 2 standard errors over t."""
-    band = BAND * np.nan_to_num(curve.error)
-    axis.fill_between(curve.t, curve.mean - band, curve.mean + band, color=color, alpha=0.3, linewidth=0)
-    axis.plot(curve.t, curve.mean, style, color=color, label=label or None)
+    """Line and band over t."""
+    draw_band(axis, curve.t, curve.mean, curve.error, color, label, style, 0.3)
     time_axis(axis, log, eta)
 
 
@@ -99,6 +105,5 @@ def log_where_positive(axis: Axes, values: np.ndarray) -> None:
     """A logarithmic vertical axis when the values are positive and span more than a decade."""
     good = values[np.isfinite(values)]
     if good.size and good.min() > 0 and good.max() > 10 * good.min():
-        axis.set_yscale("log")
-        axis.set_ylim(0.5 * good.min(), 1.4 * good.max())
+        axis.set(yscale="log", ylim=(0.5 * good.min(), 1.4 * good.max()))
         tidy_ticks(axis.yaxis)

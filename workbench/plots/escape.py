@@ -11,8 +11,8 @@ from dmft.result.comparison import Curve
 from dmft.result.escape import EscapeLaw
 from dmft.result.theory import Theory
 from workbench.inspection.titles import solution_text
-from workbench.plots.curves import draw_curve, time_axis
-from workbench.plots.style import BAND, BLACK, Figure, colours, new_figure, save
+from workbench.plots.curves import draw_band, draw_curve, time_axis
+from workbench.plots.style import BLACK, Figure, colours, new_figure, save
 
 
 def draw(theory: Theory, laws: Sequence[EscapeLaw], path: Path | None) -> Figure:
@@ -24,9 +24,7 @@ def draw(theory: Theory, laws: Sequence[EscapeLaw], path: Path | None) -> Figure
     draw_curve(left, Curve(theory.t, theory.V, theory.V_error, count), eta, False, BLACK, r"$V = N\langle m^2\rangle$")
     for law, colour in zip(laws, colours(len(laws))):
         left.axhline(law.N * law.b**2, color=colour, linestyle=":", linewidth=1)
-        low, high = law.probability - BAND * law.probability_error, law.probability + BAND * law.probability_error
-        right.fill_between(law.t, low, high, color=colour, alpha=0.3, linewidth=0)
-        right.plot(law.t, law.probability, color=colour, label=f"$N = {law.N}$")
+        draw_band(right, law.t, law.probability, law.probability_error, colour, f"$N = {law.N}$", alpha=0.3)
         right.plot(law.t, law.bound, color=colour, linestyle="--", linewidth=1)
     growth = laws[0].growth
     if growth is not None:

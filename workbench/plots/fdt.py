@@ -11,7 +11,7 @@ from dmft.result.fdt import FluctuationDissipation
 from dmft.result.theory import Theory
 from workbench.inspection.aging import shown_waiting_times
 from workbench.inspection.titles import solution_text
-from workbench.plots.curves import time_axis
+from workbench.plots.curves import draw_band, time_axis
 from workbench.plots.style import BAND, BLACK, CYCLE, Figure, new_figure, save
 
 NOISY = 1.0     # errors above this share of the largest temperature are not drawn
@@ -48,9 +48,7 @@ def _temperature(axis: Axes, found: FluctuationDissipation, name: str, j: int, c
     """A temperature against the lag, as far as it is known to its own size."""
     tau, value, error = found.after(name, j)
     good = BAND * np.nan_to_num(error) < NOISY * np.nanmax(np.abs(value), initial=0.0)
-    tau, value, error = tau[good], value[good], BAND * np.nan_to_num(error[good])
-    axis.fill_between(tau, value - error, value + error, color=colour, alpha=0.25, linewidth=0)
-    axis.plot(tau, value, color=colour, label=f"$t_w = {found.t_w[j]:.3g}$")
+    draw_band(axis, tau[good], value[good], error[good], colour, f"$t_w = {found.t_w[j]:.3g}$")
 
 
 def _bath(axes: np.ndarray, found: FluctuationDissipation, j: int) -> None:

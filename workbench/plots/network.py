@@ -60,7 +60,6 @@ def _matrix(figure: Figure, axis, m: np.ndarray, t: float) -> None:
     image = axis.imshow(m, cmap="RdBu_r", vmin=-size, vmax=size, aspect="equal")
     axis.set_xticks(range(m.shape[1]))
     axis.set_yticks(range(m.shape[0]))
-    axis.set_xlabel("direction")
-    axis.set_ylabel("unit")
+    axis.set(xlabel="direction", ylabel="unit")
     axis.set_title(f"overlaps $m$ at $t$ = {t:g}", fontsize="medium")
     figure.colorbar(image, ax=axis)

@@ -6,22 +6,16 @@ from pathlib import Path
 
 import numpy as np
 
+from dmft.model.curves import components
 from workbench.inspection.by_component import varies
 from workbench.plots.style import BAND, Figure, colours, new_figure, save
 
 _MAX_LINES = 12
 
 
-def _entries(array: np.ndarray, name: str, lead: int) -> list[tuple[str, np.ndarray]]:
-    """Entries of a statistic of shape (lead axes..., *shape) by label, a symmetric matrix's lower half left out."""
-    shape = array.shape[lead:]
-    found = []
-    for index in np.ndindex(*shape):
-        if name in ("Q", "R") and index[0] > index[1]:
-            continue
-        label = name + (f"[{','.join(map(str, index))}]" if index else "")
-        found.append((label, array[(slice(None),) * lead + index]))
-    return found
+def _entries(array: np.ndarray, name: str) -> list[tuple[str, np.ndarray]]:
+    """Entries of a statistic over time by label, a symmetric matrix's lower half left out."""
+    return list(components(name, array, 1, ("Q", "R")).items())[:_MAX_LINES]
 
 
 def _panels(names: list[str]):
@@ -35,8 +29,7 @@ def _panels(names: list[str]):
 
 
 def _finish(axis, name: str, lines: int) -> None:
-    axis.set_xlabel("$t$")
-    axis.set_ylabel(name)
+    axis.set(xlabel="$t$", ylabel=name)
     if lines > 1:
         axis.legend(fontsize=7 if lines <= 6 else 6, ncols=1 + (lines - 1) // 6)
     if name == "risk":
@@ -51,15 +44,15 @@ def draw_comparison(pairs, what: str, path: Path) -> Figure:
              and any(varies(one.arrays[name]) for one in (*odes, *ensembles))]
     figure, axes = _panels(names)
     for axis, name in zip(axes, names):
-        lines = _entries(odes[0].arrays[name], name, 1)[:_MAX_LINES]
+        lines = _entries(odes[0].arrays[name], name)
         shades = colours(len(lines))
         for style, ode in zip(("-", "--", ":", "-."), odes):
-            for i, (label, values) in enumerate(_entries(ode.arrays[name], name, 1)[:_MAX_LINES]):
+            for i, (label, values) in enumerate(_entries(ode.arrays[name], name)):
                 axis.plot(ode.t, values, style, color=shades[i], linewidth=1.2, label=label if ode is odes[0] else None)
         for marker, ensemble in zip("os^v", ensembles):
             mean, error = ensemble.mean(), ensemble.error()
-            both = zip(_entries(mean.arrays[name], name, 1), _entries(error.arrays[name], name, 1))
-            for i, ((_, m), (_, e)) in enumerate(list(both)[:_MAX_LINES]):
+            both = zip(_entries(mean.arrays[name], name), _entries(error.arrays[name], name))
+            for i, ((_, m), (_, e)) in enumerate(both):
                 every = slice(None, None, max(1, len(ensemble.t) // 15))
                 axis.errorbar(ensemble.t[every], m[every], BAND * e[every], fmt=marker, markersize=3, capsize=2,
                               linewidth=0.8, color=shades[i])

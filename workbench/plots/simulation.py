@@ -51,8 +51,7 @@ def _shares(axis: Axes, result: SimulationResult, eta: float, log: bool) -> None
         share = result.share_below(threshold)
         axis.fill_between(result.t, share.low, share.high, color=color, alpha=0.2, linewidth=0)
         axis.plot(result.t, share.share, style, color=color, label=f"loss < {threshold:g}")
-    axis.set_ylim(-0.03, 1.03)
-    axis.set_ylabel("share of instances (95 % Wilson)")
+    axis.set(ylim=(-0.03, 1.03), ylabel="share of instances (95 % Wilson)")
     time_axis(axis, log, eta)
     axis.legend(fontsize="small")
 

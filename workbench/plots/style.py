@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from matplotlib import colormaps, colors
@@ -11,6 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from dmft.core.errors import FileError
+from dmft.core.whole import whole
 
 BLUE, ORANGE, GREEN, PINK, SKY, AMBER, YELLOW, BLACK = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#F0E442", "#000000")
@@ -44,14 +44,10 @@ def new_figure(width: float = 7.0, height: float = 4.5) -> Figure:
 
 def save(figure: Figure, path: Path | None) -> Figure:
     """Write a picture whole or not at all, in the format of the file name; with None only return it."""
-    if path is None:
-        return figure
-    part = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix or '.png'}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(part, dpi=150)
-        part.replace(path)
-    except (OSError, ValueError) as error:
-        part.unlink(missing_ok=True)
-        raise FileError(f"{path}: cannot be drawn: {' '.join(str(error).split())}") from None
+    if path is not None:
+        try:
+            with whole(path, ".png") as part:
+                figure.savefig(part, dpi=150)
+        except ValueError as error:     # a format that matplotlib does not know
+            raise FileError(f"{path}: cannot be drawn: {' '.join(str(error).split())}") from None
     return figure

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 
-from dmft.core.errors import FileError, UserError
+from dmft.core.errors import UserError
+from dmft.core.whole import whole
 from dmft.version import __version__
 from workbench.inspection.kinds import Opened
 from workbench.reporting.data import other_experiments, page_data
@@ -19,14 +19,8 @@ from workbench.reporting.tables import page_tables
 def write_report(opened: Sequence[Opened], output: Path, title: str = "", notes: str = "") -> None:
     """Write the page, whole or not at all."""
     text = report_page(opened, title, notes)
-    part = output.with_name(f".{output.name}.{os.getpid()}.part")
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
+    with whole(output) as part:
         part.write_text(text, encoding="utf-8")
-        part.replace(output)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise FileError(f"{output}: cannot be written: {error.strerror}") from None
 
 
 def report_page(opened: Sequence[Opened], title: str = "", notes: str = "") -> str:

@@ -21,8 +21,7 @@ def _risk_panel(axis, t, excess, ode, color, label) -> None:
     for i, path in enumerate(excess[:30]):
         axis.plot(t, path, color=color, linewidth=0.6, alpha=0.5, label=label if i == 0 else None)
     axis.plot(t, ode, color=BLACK, linewidth=1.6, label="ODE")
-    axis.set_xlabel("t")
-    axis.set_ylabel(r"excess risk $R - \Delta/2$")
+    axis.set(xlabel="t", ylabel=r"excess risk $R - \Delta/2$")
 
 
 def draw_paths(data, path: Path) -> None:
@@ -43,8 +42,7 @@ def draw_paths(data, path: Path) -> None:
             mean, error = mean_and_error(good)
             axes[2].errorbar([i + 0.2], [mean], [2 * error], fmt="s", color=color, capsize=3)
     axes[2].set_xticks(range(len(data.exits)), list(data.exits))
-    axes[2].set_xlim(-0.5, len(data.exits) - 0.3)
-    axes[2].set_ylabel("exit time")
+    axes[2].set(xlim=(-0.5, len(data.exits) - 0.3), ylabel="exit time")
     axes[2].set_title(f"T = {data.threshold:g}; squares: mean, 2 standard errors", fontsize=9)
     axes[0].set_title(data.title, fontsize=9)
     axes[1].set_title("the same start", fontsize=9)
@@ -61,9 +59,7 @@ def draw_ratios(data, path: Path) -> None:
             axis.errorbar(data.dimensions, ratio, 2 * data.error[i] / formula[i], fmt=f"{marker}-", markersize=4, capsize=2,
                           linewidth=0.8, color=CYCLE[i], label=f"p = {p}" if marker == "o" else None)
     axis.axhline(1.0, color=BLACK, linewidth=0.8)
-    axis.set_xscale("log")
-    axis.set_xlabel("d")
-    axis.set_ylabel("measured exit time / formula")
+    axis.set(xscale="log", xlabel="d", ylabel="measured exit time / formula")
     axis.set_title(rf"squares: annealed, circles: quenched; $\gamma/p$ = {data.rate:g}, T = {data.threshold:g}", fontsize=9)
     axis.legend(fontsize=8)
     save(figure, path)
@@ -77,9 +73,7 @@ def draw_largest(panels, path: Path) -> None:
             axis.plot(panel.t, panel.chain[layer].T, color=color, linewidth=0.6, alpha=0.6)
             style = "-" if layer == "fixed" else "--"
             axis.plot(panel.t, panel.ode[layer], style, color=color, linewidth=1.8, label=f"{layer} second layer")
-        axis.set_yscale("log")
-        axis.set_xlabel("t")
-        axis.set_ylabel(r"$\max_j |m_j|$")
+        axis.set(yscale="log", xlabel="t", ylabel=r"$\max_j |m_j|$")
         axis.set_title(f"p = {panel.width}, d = 1000 (thick: ODE, thin: exact chain)", fontsize=9)
         axis.legend(fontsize=8)
     save(figure, path)
@@ -108,14 +102,12 @@ def draw_scalings(data, path: Path) -> None:
                       label=f"exponent {exponent}: slope {fit.slope:.2f}")
         x = np.asarray(escape.dimensions, float)
         left.plot(x, np.exp(fit.intercept) * x**fit.slope, color=color, linewidth=0.8)
-    left.set_xlabel("d")
-    left.set_ylabel("steps until |m| = 1/2")
+    left.set(xlabel="d", ylabel="steps until |m| = 1/2")
     middle.plot(data.tau, data.distance, "o", color=BLUE, markersize=4)
     x = np.sort(data.tau)
     middle.plot(x, np.exp(data.fit.intercept) * x**data.fit.slope, color=BLACK, linewidth=0.8,
                 label=f"slope {data.fit.slope:.3f} $\\pm$ {data.fit.slope_error:.3f}")
-    middle.set_xlabel(r"$\gamma/(p d)$")
-    middle.set_ylabel(r"mean of $\max_t |M - M_{\rm ODE}|$")
+    middle.set(xlabel=r"$\gamma/(p d)$", ylabel=r"mean of $\max_t |M - M_{\rm ODE}|$")
     gain = data.gain
     for key, found, formula, color in (("formal", gain.formal, gain.formal_formula, PINK),
                                        ("honest", gain.honest, gain.honest_formula, GREEN)):
@@ -128,12 +120,10 @@ def draw_scalings(data, path: Path) -> None:
             if one.share < 1.0:
                 right.annotate(f"{100 * one.share:.0f} % exit", (p, y if np.isfinite(y) else formula.min()), fontsize=7,
                                xytext=(3, 6), textcoords="offset points")
-    right.set_xlabel("p")
-    right.set_ylabel("steps to exit")
+    right.set(xlabel="p", ylabel="steps to exit")
     right.set_title(f"T = 0.1, d = {gain.dimension}; lines: annealed formula", fontsize=9)
     for axis in (left, middle, right):
-        axis.set_xscale("log")
-        axis.set_yscale("log")
+        axis.set(xscale="log", yscale="log")
         for side in (axis.xaxis, axis.yaxis):
             tidy_ticks(side)
         axis.legend(fontsize=8)
@@ -154,8 +144,7 @@ def draw_exits(data, path: Path) -> None:
     left.axhline(1.0, color=BLACK, linewidth=0.8)
     left.set_xticks(range(len(data.cases)), [case.title.replace(", ", "\n") for case in data.cases],
                     fontsize=7)
-    left.set_xlim(-0.6, len(data.cases) - 0.4)
-    left.set_ylabel("exit time of the chain / formula (2 standard errors)")
+    left.set(xlim=(-0.6, len(data.cases) - 0.4), ylabel="exit time of the chain / formula (2 standard errors)")
     left.legend(fontsize=8)
     for i, layers in enumerate(data.layers.values()):
         for j, (layer, color) in enumerate((("fixed", BLUE), ("trained", GREEN))):
@@ -163,8 +152,7 @@ def draw_exits(data, path: Path) -> None:
             right.errorbar([i + 0.1 * (2 * j - 1)], [found.mean], [2 * found.error], fmt="o", color=color, capsize=3,
                            label=f"{layer} second layer" if i == 0 else None)
     right.set_xticks(range(len(data.layers)), [f"p = {p}" for p in data.layers])
-    right.set_xlim(-0.5, len(data.layers) - 0.5)
-    right.set_ylabel(rf"time at which $\max_j |m_j|$ = {data.level:g}")
+    right.set(xlim=(-0.5, len(data.layers) - 0.5), ylabel=rf"time at which $\max_j |m_j|$ = {data.level:g}")
     right.legend(fontsize=8)
     save(figure, path)
 

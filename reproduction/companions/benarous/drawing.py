@@ -42,19 +42,16 @@ def draw_spiked(panels, path: Path) -> None:
             lower.plot(point.m, point.r2, "x" if point.stable else "o", color=BLACK, markersize=8, markerfacecolor="none",
                        markeredgewidth=1.8, label=label, zorder=5)
         model = panel.model
-        upper.set_title(rf"order {model.order}, $\lambda = {model.signal:g}$, $n = {panel.dimension}$")
-        upper.set_xlabel("t = steps / n")
-        upper.set_ylabel("m")
+        upper.set(title=rf"order {model.order}, $\lambda = {model.signal:g}$, $n = {panel.dimension}$", xlabel="t = steps / n",
+                  ylabel="m")
         if panel.band.size:
             upper.legend(fontsize=8, loc="upper left")
         _flow(lower, panel.portrait)
         for m, r2 in zip(panel.m, panel.r2):
             lower.plot(m, r2, color=BLUE, linewidth=0.6, alpha=0.6)
             lower.plot(m[-1], r2[-1], ".", color=BLUE, markersize=5)
-        lower.set_xlim(panel.portrait.x[0], panel.portrait.x[-1])
-        lower.set_ylim(panel.portrait.y[0] - 0.05, panel.portrait.y[-1])
-        lower.set_xlabel("m")
-        lower.set_ylabel(r"$r_\perp^2$")
+        lower.set(xlim=(panel.portrait.x[0], panel.portrait.x[-1]), ylim=(panel.portrait.y[0] - 0.05, panel.portrait.y[-1]),
+                  xlabel="m", ylabel=r"$r_\perp^2$")
         lower.legend(fontsize=8, loc="upper right")
     save(figure, path)
 
@@ -69,8 +66,7 @@ def _bars(axes, fraction) -> None:
     axes.plot([0, 1], [fraction.predicted, 1.0 - fraction.predicted], "x", color=ORANGE, markersize=10, markeredgewidth=2.5,
               label="predicted")
     axes.set_xticks([0, 1], ["optimal", "not optimal"])
-    axes.set_ylim(0, max(0.7, 1.15 * heights.max()))
-    axes.set_ylabel(f"fraction of {fraction.runs} runs")
+    axes.set(ylim=(0, max(0.7, 1.15 * heights.max())), ylabel=f"fraction of {fraction.runs} runs")
     axes.legend(fontsize=8)
 
 
@@ -109,8 +105,7 @@ def _cloud(axes, data, i: int, j: int) -> None:
     circle = vectors @ (np.sqrt(np.maximum(values, 0))[:, None] * np.stack([np.cos(angle), np.sin(angle)]))
     for k in (1, 2):
         axes.plot(*(k * circle), color=ORANGE, linewidth=1.5, label="SDE, 1 and 2 s.d." if k == 1 else None)
-    axes.set_xlabel(rf"$\sqrt{{N}}(\delta {data.names[i]})$")
-    axes.set_ylabel(rf"$\sqrt{{N}}(\delta {data.names[j]})$")
+    axes.set(xlabel=rf"$\sqrt{{N}}(\delta {data.names[i]})$", ylabel=rf"$\sqrt{{N}}(\delta {data.names[j]})$")
     axes.set_aspect("equal", adjustable="datalim")
     axes.set_title(f"fluctuations about a ring at t = {data.t[-1]:g}", fontsize=10)
     axes.legend(fontsize=8)

@@ -149,9 +149,9 @@ def _deviations(sde: LinearSDE, t: np.ndarray, index: int) -> np.ndarray:
     return np.sqrt([sde.covariance(s)[index, index] for s in t])
 
 
-def _printed_sign(sde: LinearSDE, pull: np.ndarray) -> LinearSDE:
+def _printed_sign(sde: LinearSDE, force: np.ndarray) -> LinearSDE:
     """The SDE of propositions 4.3 and 5.1 as printed, with the wrong sign of the force towards the ring."""
-    return LinearSDE(sde.A + 2.0 * np.tile(pull, (2, 2)), sde.S)
+    return LinearSDE(sde.A + 2.0 * np.tile(force, (2, 2)), sde.S)
 
 
 def _ends(name: str, quick: bool) -> tuple[OnePassRun, Ensemble]:

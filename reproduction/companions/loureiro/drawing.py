@@ -38,10 +38,7 @@ def draw_regimes(data, path: Path) -> None:
         axes[3].plot(data.fast_chain.t, one, color=GREEN, linewidth=0.6, alpha=0.6, label="exact chain" if i == 0 else None)
     axes[3].set_title("two time scales: second layer at ε times the rate, k = 1, p = 10", fontsize=9)
     for axis in (*grid[0][: len(data.regimes)], axes[0], axes[3]):
-        axis.set_xscale("log")
-        axis.set_yscale("log")
-        axis.set_xlabel("t")
-        axis.set_ylabel("excess risk")
+        axis.set(xscale="log", yscale="log", xlabel="t", ylabel="excess risk")
         axis.legend(fontsize=8)
     axes[1].plot(reduction.widths, reduction.overlap, "o-", color=BLUE, label="mean |M - reduced|, largest over time")
     axes[1].plot(reduction.widths, reduction.off_diagonal, "s-", color=ORANGE, label="largest off-diagonal of Q - reduced")
@@ -59,8 +56,7 @@ def draw_regimes(data, path: Path) -> None:
     axes[2].set_xlabel("p or d")
     axes[2].set_title(r"mean of $\max_t |M - M_{\rm limit}|$", fontsize=9)
     for axis in axes[1:3]:
-        axis.set_xscale("log")
-        axis.set_yscale("log")
+        axis.set(xscale="log", yscale="log")
         axis.legend(fontsize=8)
     axes[1].minorticks_off()
     save(figure, path)

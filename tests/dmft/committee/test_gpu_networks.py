@@ -21,6 +21,7 @@ from dmft.core.tree import flatten
 from dmft.model.activations import register_activation
 from dmft.samples.formulas import overshoots
 from dmft.samples.sampling import Sampling
+from tests.cards import Changed
 from tests.emulate import COMPILER, HostGpu, HostQueue
 from tests.marks import slow
 from tests.network_cases import PAIR, SPHERES, UNEQUAL, made, network_run
@@ -259,17 +260,6 @@ def test_a_network_goes_on_on_the_other_device(card, back):
     assert_same(first, second, 1e-7)
 
 
-class Broken(HostGpu):
-    """A card on which a fragment of the sources is another."""
-
-    def __init__(self, old: str, new: str):
-        self.old, self.new = old, new
-
-    def kernels(self, text, names):
-        assert self.old in text
-        return super().kernels(text.replace(self.old, self.new), names)
-
-
 @pytest.mark.long
 @pytest.mark.skipif(COMPILER is None, reason="no C++ compiler to run CUDA sources on the host")
 @pytest.mark.parametrize("old, new", [
@@ -279,12 +269,12 @@ class Broken(HostGpu):
 def test_broken_physics_is_seen(old, new):
     """Twin of the comparison: K_R = T g' in place of g' T, and noise without the correlations of its units."""
     run, how = network_run({**UNEQUAL, "t_max": 0.6}), {"parts": ("sobol",), "tangents": 1.0}
-    want, got = (solved(gpu, run, **how) for gpu in (None, Broken(old, new)))
+    want, got = (solved(gpu, run, **how) for gpu in (None, Changed(HostGpu(), old, new)))
     assert np.abs(got.curves["C"] - want.curves["C"]).max() > 1e-4  # the two agree to 1e-6 otherwise
 
 
-def test_what_a_card_does_not_take_is_one_line(card, monkeypatch):
-    monkeypatch.setattr("dmft.running.runner.gpu", lambda section, rank, ranks: card)
+@pytest.mark.usefixtures("on_this_card")
+def test_what_a_card_does_not_take_is_one_line():
     many = {**PAIR, "units": 17, "m0": 0, "device": "gpu"}
     with pytest.raises(RunError, match=r'\[network\] units = 17: device = "gpu" takes at most 16; take device = "cpu"'):
         dmft.solve(network_run(many), quiet=True)
@@ -293,9 +283,9 @@ def test_what_a_card_does_not_take_is_one_line(card, monkeypatch):
         dmft.solve(network_run(PAIR, activation="from_a_list", device="gpu"), quiet=True)
 
 
-def test_a_network_is_solved_on_a_gpu(card, monkeypatch):
+@pytest.mark.usefixtures("on_this_card")
+def test_a_network_is_solved_on_a_gpu():
     """Through the driver: both solutions of a replica, and the curves that the result has of them."""
-    monkeypatch.setattr("dmft.running.runner.gpu", lambda section, rank, ranks: card)
     run = network_run(PAIR, t_max=0.5, samples=24, replicas=2)
     got, want = (dmft.solve(run.replace({"theory.device": device}), quiet=True) for device in ("gpu", "cpu"))
     for name in ("m", "C", "loss", "mse", "m_error"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-import sys
+from contextlib import redirect_stderr
 
 import pytest
 
@@ -25,24 +25,23 @@ def clock(monkeypatch):
     return Clock
 
 
-def _run(clock, stream, monkeypatch, quiet=False):
-    monkeypatch.setattr(sys, "stderr", stream)
-    with Progress(100, "march", quiet) as bar:
+def _run(clock, stream, quiet=False):
+    with redirect_stderr(stream), Progress(100, "march", quiet) as bar:
         for done in range(100):
             bar.update(done, "m = 0.5")
             clock.now += 1.0
     return stream.getvalue()
 
 
-def test_a_log_gets_a_line_every_thirty_seconds(clock, monkeypatch):
-    lines = _run(clock, io.StringIO(), monkeypatch).splitlines()
+def test_a_log_gets_a_line_every_thirty_seconds(clock):
+    lines = _run(clock, io.StringIO()).splitlines()
     assert len(lines) == 4
     assert lines[0] == "march:  30 %, 1 min 10 s left  m = 0.5"
     assert lines[-1] == "march: 1 min 40 s"
 
 
-def test_a_terminal_gets_a_bar_that_is_wiped(clock, monkeypatch):
-    text = _run(clock, Terminal(), monkeypatch)
+def test_a_terminal_gets_a_bar_that_is_wiped(clock):
+    text = _run(clock, Terminal())
     assert text.count("\r") > 50 and "[#######" in text
     assert text.endswith("\r\x1b[Kmarch: 1 min 40 s\n")
 
@@ -65,29 +64,28 @@ def shown(text: str) -> list[str]:
     return lines
 
 
-def test_a_notebook_gets_a_bar_without_control_sequences(clock, monkeypatch):
-    text = _run(clock, OutStream(), monkeypatch)
+def test_a_notebook_gets_a_bar_without_control_sequences(clock):
+    text = _run(clock, OutStream())
     assert text.count("#]") + text.count("# ") > 20 and "\x1b" not in text
     assert shown(text) == ["march: 1 min 40 s", ""]
 
 
-def test_quiet_is_silent(clock, monkeypatch):
-    assert _run(clock, Terminal(), monkeypatch, quiet=True) == ""
-    say("nothing", quiet=True)
-    assert sys.stderr.getvalue() == ""
+def test_quiet_is_silent(clock):
+    assert _run(clock, Terminal(), quiet=True) == ""
+    with redirect_stderr(io.StringIO()) as stream:
+        say("nothing", quiet=True)
+    assert stream.getvalue() == ""
 
 
 def test_other_ranks_are_silent(clock, monkeypatch):
     class Other:
         is_root = False
     monkeypatch.setattr(progress, "world", Other)
-    assert _run(clock, io.StringIO(), monkeypatch) == ""
+    assert _run(clock, io.StringIO()) == _run(clock, Terminal()) == ""
 
 
-def test_a_resumed_job_measures_its_own_speed(clock, monkeypatch):
-    stream = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", stream)
-    with Progress(100, "march") as bar:
+def test_a_resumed_job_measures_its_own_speed(clock):
+    with redirect_stderr(io.StringIO()) as stream, Progress(100, "march") as bar:
         bar.update(40)
         bar.update(50)
         clock.now += 40.0
@@ -95,11 +93,9 @@ def test_a_resumed_job_measures_its_own_speed(clock, monkeypatch):
     assert stream.getvalue().splitlines()[0] == "march:  90 %, 10.0 s left"
 
 
-def test_the_first_step_is_no_measure(clock, monkeypatch):
+def test_the_first_step_is_no_measure(clock):
     """It draws samples and reads compiled code."""
-    stream = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", stream)
-    with Progress(100, "march") as bar:
+    with redirect_stderr(io.StringIO()) as stream, Progress(100, "march") as bar:
         bar.update(0)
         clock.now += 100.0
         bar.update(1)
@@ -113,15 +109,13 @@ def test_times(seconds, text):
     assert time_text(seconds) == text
 
 
-def test_compiling_is_told_and_is_no_work(clock, monkeypatch):
+def test_compiling_is_told_and_is_no_work(clock):
     """A minute of compiling before the first step does not count for what is left, and is told once; twin: a minute of work does
     count."""
     from numba.core import event
 
     def left(kind: str) -> list[str]:
-        stream = io.StringIO()
-        monkeypatch.setattr(sys, "stderr", stream)
-        with Progress(100, "march") as bar:
+        with redirect_stderr(io.StringIO()) as stream, Progress(100, "march") as bar:
             bar.update(0)
             bar.update(1)
             for _ in range(2):

@@ -7,7 +7,6 @@ import pytest
 from numpy.testing import assert_allclose
 
 import dmft
-from dmft.equations.weights import WeightDynamics
 from tests.marks import slow
 from tests.solver_cases import make_run
 
@@ -70,15 +69,9 @@ def test_stein_leaves_no_noise_in_m():
     assert_allclose(dmft.solve(run, quiet=True).m, closed_form(2.0, 0.2, 60)["m"], rtol=0, atol=1e-12)
 
 
-def test_dropping_the_memory_fails(monkeypatch):
+def test_dropping_the_memory_fails(other_rows):
     """Twin: without M_R the same comparison must fail."""
-    honest = WeightDynamics.estimate_rows
-
-    def forgetful(self, *arguments):
-        honest(self, *arguments)
-        self.row = self.row._replace(K_R=0 * self.row.K_R)
-
-    monkeypatch.setattr(WeightDynamics, "estimate_rows", forgetful)
+    other_rows(lambda row: row._replace(K_R=0 * row.K_R))
     problem = {"loss": "linear", "alpha": 2.0, "m0": M0, "constraint": "ridge", "ridge": 0.2}
     theory = dmft.solve(make_run({"kind": "gd"}, problem, steps=60, eta=ETA, samples=500, replicas=2,
                                  variance_reduction=["stein"]), quiet=True)

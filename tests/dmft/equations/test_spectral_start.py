@@ -13,8 +13,7 @@ from dmft.cli import main
 from dmft.core.errors import DmftWarning, RunError, UserError
 from dmft.core.parallel import Comm
 from dmft.equations.kernels import Wanted
-from dmft.model import cuda_loss
-from dmft.model.cuda_loss import check_cuda, loss_source
+from dmft.model.cuda_loss import check_cuda
 from dmft.model.experiment import Experiment, theory_experiment
 from dmft.model.preprocessing import PREPROCESSINGS, register_preprocessing, spectral_loss
 from dmft.model.runfile import parse_run
@@ -23,6 +22,7 @@ from dmft.model.updates import HeavyBall, Update
 from dmft.samples.sampling import Sampling
 from dmft.solvers.iterate import Iteration, Options
 from dmft.solvers.march import March
+from tests.cards import Changed, given_out
 from tests.emulate import COMPILER, HostGpu
 from tests.marks import slow, with_slow
 
@@ -166,11 +166,11 @@ def test_a_preprocessing_of_ones_own():
         parse_run(text.replace('"mine"', '"yours"'))
 
 
-def test_a_preprocessing_that_cannot_be_translated_is_refused_on_a_gpu(monkeypatch):
-    monkeypatch.setattr("dmft.running.runner.gpu", lambda section, rank, ranks: HostGpu())
+def test_a_preprocessing_that_cannot_be_translated_is_refused_on_a_gpu():
     register_preprocessing("listed", lambda y: [1.0 if y > 2.0 else 0.0][0])
     run = spectral_run().replace(preprocessing="listed", device="gpu")
-    with pytest.raises(RunError, match="the loss 'spectral_listed': <lambda>: .* cannot be translated to CUDA") as error:
+    with (given_out(HostGpu()),
+          pytest.raises(RunError, match="the loss 'spectral_listed': <lambda>: .* cannot be translated to CUDA") as error):
         api.solve(run, quiet=True)
     assert "\n" not in str(error.value)
     with pytest.warns(DmftWarning, match="'listed': cuda is not needed any more"):
@@ -181,11 +181,10 @@ def test_a_preprocessing_that_cannot_be_translated_is_refused_on_a_gpu(monkeypat
 @pytest.mark.long
 @pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")
 @pytest.mark.parametrize("name", with_slow(PREPROCESSINGS, "truncated"))
-def test_power_iteration_has_the_same_loss_on_a_gpu(name, monkeypatch):
+def test_power_iteration_has_the_same_loss_on_a_gpu(name):
     check_cuda(HostGpu(), spectral_loss(name, 3.0), "theory")
-    monkeypatch.setattr(cuda_loss, "loss_source", lambda loss: loss_source(loss).replace("real(-0.5)", "real(0.5)"))
     with pytest.raises(RunError, match="is not its v"):
-        check_cuda(HostGpu(), spectral_loss(name, 3.0), "theory")
+        check_cuda(Changed(HostGpu(), "real(-0.5)", "real(0.5)"), spectral_loss(name, 3.0), "theory")
 
 
 @pytest.mark.long

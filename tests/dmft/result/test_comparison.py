@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+import dmft
 from dmft.core import store
 from dmft.model.runfile import parse_run
 from dmft.result.comparison import Curve, compare, extrapolate, instances_curve
@@ -155,18 +156,15 @@ def test_verdicts():
 
 
 @pytest.mark.parametrize("error, verdict", [(1e-3, "agree"), (0.2, "cannot tell")])
-def test_the_closing_line_and_the_picture_say_the_verdict(dmft_main, tmp_path, demo_text, monkeypatch, error, verdict):
+def test_the_closing_line_and_the_picture_say_the_verdict(dmft_main, tmp_path, demo_text, error, verdict):
     pytest.importorskip("matplotlib")
-    from workbench.plots import compare as drawing
-
-    titles = []
-    monkeypatch.setattr(drawing, "save", lambda figure, path: titles.append(figure.get_suptitle()))
     _theory(tmp_path / "theory.h5", demo_text, noise=error)
     _simulation(tmp_path / "sim.h5", demo_text)
-    done = dmft_main("compare", "theory.h5", "sim.h5", "--plot", "x.png")
+    done = dmft_main("compare", "theory.h5", "sim.h5")
     _max_z(done)
-    assert f"\nverdict: {verdict}: " in done.stdout and f"verdict: {verdict}" in titles[0]
-    assert "persistent_sgd, alpha = 3, m0 = 0.5, eta = 0.02, N = 1000" in titles[0]
+    title = dmft.compare(tmp_path / "theory.h5", tmp_path / "sim.h5").plot().get_suptitle()
+    assert f"\nverdict: {verdict}: " in done.stdout and f"verdict: {verdict}" in title
+    assert "persistent_sgd, alpha = 3, m0 = 0.5, eta = 0.02, N = 1000" in title
 
 
 def test_a_blown_up_theory_does_not_agree(dmft_main, tmp_path, demo_text):

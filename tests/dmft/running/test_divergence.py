@@ -10,25 +10,21 @@ from dmft.core.errors import OutcomeWarning, ResultWarning
 from dmft.core.parallel import world
 from dmft.equations.kernels import KERNELS
 from dmft.running.replica import Replica, Setup
-from dmft.samples import sampling
-from dmft.solvers import march
 from tests.solver_cases import make_run
 
 RUN = make_run({"kind": "sgd", "batch_fraction": 0.3}, {"alpha": 2.5, "m0": 0.5}, steps=30, samples=100, replicas=4)
 
 
 @pytest.fixture
-def tail(monkeypatch):
+def tail(redrawn):
     """Sets the weight of a sample at h0 = 7, which leaves its trapping region, by replica."""
     def with_weights(weights: dict[int, float]) -> None:
-        def draw(experiment, how, index):
-            draws, weight = sampling.draw(experiment, how, index), weights.get(how.name[0], 0.0)
-            if weight > 0:
+        def change(draws, experiment, how):
+            if (weight := weights.get(how.name[0], 0.0)) > 0:
                 draws.k[5] = draws.y[5] = 7.0
                 draws.weight[5] = weight * (draws.weight.sum() - draws.weight[5])
-            return draws
 
-        monkeypatch.setattr(march, "draw", draw)
+        redrawn(change)
     return with_weights
 
 

@@ -15,6 +15,7 @@ from dmft.core.errors import OutcomeWarning, RunError, Stopped, UserError
 from dmft.model.losses import register_loss
 from dmft.model.runfile import parse_run
 from dmft.samples.launches import HELD_BYTES, MOVERS, TILING
+from tests.cards import Changed, given_out
 from tests.emulate import HostGpu
 from tests.run_files import run_text
 
@@ -22,8 +23,7 @@ pytestmark = pytest.mark.gpu
 
 
 @pytest.fixture(autouse=True)
-def on_this_card(card, monkeypatch):
-    monkeypatch.setattr("dmft.running.runner.gpu", lambda section, rank, ranks: card)
+def few_steps_a_visit(on_this_card, monkeypatch):
     for module in ("runner", "replica"):  # few steps a visit, so that a run of some dozen can be stopped on its way
         monkeypatch.setattr(f"dmft.running.{module}.LAUNCHED_AHEAD", 4)
 
@@ -147,15 +147,16 @@ def test_divergence_is_told_as_on_the_cpu():
     assert ends[0] == ends[1] and ends[0][0] == "diverged" and said[0] == said[1] and "diverged at t" in said[0][0]
 
 
-def test_what_a_gpu_does_not_take_is_one_line(card, monkeypatch):
+def test_what_a_gpu_does_not_take_is_one_line(card):
     with pytest.raises(RunError, match='only method = "march" runs there'):
         dmft.solve(run_of(method="iterate"), quiet=True)
     register_loss("from_a_list", lambda f, y: (f - y) ** 2, lambda f, y: [2.0 * (f - y)][0], lambda f, y: 2.0 + 0.0 * f)
     with pytest.raises(RunError, match="'from_a_list': <lambda>: .* cannot be translated to CUDA .*; write it in plain arithmetic"):
         dmft.solve(run_of(loss="from_a_list"), quiet=True)
-    monkeypatch.setattr(type(card), "shared_bytes", HELD_BYTES * (10 + TILING.ahead * MOVERS))
-    with pytest.raises(RunError, match='of 20 steps one by one is too long for this card, which takes 10; take history = "dyadic"'):
+    short = Changed(card, shared_bytes=HELD_BYTES * (10 + TILING.ahead * MOVERS))
+    with given_out(short), pytest.raises(
+            RunError, match='of 20 steps one by one is too long for this card, which takes 10; take history = "dyadic"'):
         dmft.solve(run_of(history="full"), quiet=True)
-    monkeypatch.setattr(type(card), "free_bytes", lambda self: 1000)
-    with pytest.raises(UserError, match=r"\[theory\] dyadic: .* GiB are needed and 0.0 GiB are free"):
+    with given_out(Changed(card, free_bytes=lambda: 1000)), pytest.raises(
+            UserError, match=r"\[theory\] dyadic: .* GiB are needed and 0.0 GiB are free"):
         dmft.solve(run_of(), quiet=True)

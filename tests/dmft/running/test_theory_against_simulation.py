@@ -7,7 +7,6 @@ import pytest
 
 import dmft
 import sgd_sim
-from dmft.equations.weights import WeightDynamics
 from tests.marks import slow, with_slow
 from tests.solver_cases import make_run
 
@@ -70,14 +69,8 @@ def test_theory_meets_simulation(case):
 
 
 @pytest.mark.parametrize("case", [slow("gd"), "persistent"])
-def test_without_memory_it_does_not(case, monkeypatch):
-    honest = WeightDynamics.estimate_rows
-
-    def forgetful(self, *arguments):
-        honest(self, *arguments)
-        self.row = self.row._replace(K_R=0 * self.row.K_R)
-
-    monkeypatch.setattr(WeightDynamics, "estimate_rows", forgetful)
+def test_without_memory_it_does_not(case, other_rows):
+    other_rows(lambda row: row._replace(K_R=0 * row.K_R))
     assert worst_z(solve(case), case) > 3 * BOUND
 
 

@@ -18,7 +18,6 @@ from dmft.model.runfile import parse_run
 from dmft.samples.formulas import overshoots
 from dmft.samples.launches import TILING, Tiling
 from dmft.samples.sampling import PARTS, Sampling, draw
-from dmft.solvers import march as marching
 from dmft.solvers.march import March
 from tests import own_physics  # noqa: F401
 from tests.emulate import COMPILER, HostGpu
@@ -287,30 +286,26 @@ def test_rows_of_a_random_start(card, parts):
         np.testing.assert_allclose(got[name], rows, rtol=1e-7, atol=1e-7 * np.abs(rows).max(), err_msg=name)
 
 
-def test_a_lost_sample_is_lost_on_both(card, monkeypatch):
-    def draw_tail(experiment, how, index):
-        draws = draw(experiment, how, index)
+def test_a_lost_sample_is_lost_on_both(card, redrawn):
+    def tail(draws, experiment, how):
         draws.k[4] = draws.y[4] = 9.0
         draws.weight[4] = 5e-5 * draws.weight.sum()
-        return draws
 
-    monkeypatch.setattr(marching, "draw", draw_tail)
+    redrawn(tail)
     p = replace(problem("persistent", 14), eta_n=np.full(14, 0.04))
     want, got = (solved(p, 4, np.float64, gpu) for gpu in (None, card))
     assert 0.0 == want.curves["lost"][0] < want.curves["lost"][-1] < 1e-4
     assert_same_curves(want, got)
 
 
-def test_a_sample_on_the_barrier_has_a_bounded_response_on_both(card, monkeypatch):
+def test_a_sample_on_the_barrier_has_a_bounded_response_on_both(card, redrawn):
     """Its Y, 95 at the start, grows by a third a step there."""
-    def draw_on_barrier(experiment, how, index):
-        draws = draw(experiment, how, index)
+    def on_barrier(draws, experiment, how):
         draws.k[4] = draws.y[4] = 6.0
         draws.h[4] = -experiment.m0 * 6.0
         draws.weight[4] = 1e-6 * draws.weight.sum()
-        return draws
 
-    monkeypatch.setattr(marching, "draw", draw_on_barrier)
+    redrawn(on_barrier)
     p = replace(problem("gd", 26), eta_n=np.full(26, 0.01))
     marches = [march_of(p, 4, np.float64, gpu) for gpu in (None, card)]
     found = []

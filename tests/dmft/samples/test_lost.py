@@ -15,11 +15,10 @@ from dmft.equations.tuning import ESTIMATOR
 from dmft.equations.weights import Drive
 from dmft.model.experiment import Experiment
 from dmft.running.replica import Replica, Setup
-from dmft.samples import fields, sampling
+from dmft.samples import fields
 from dmft.samples.lost import GONE
 from dmft.samples.process import Samples
 from dmft.samples.sampling import Draws, Sampling
-from dmft.solvers import march
 from tests.solver_cases import make_march, make_run
 
 SGD = {"kind": "sgd", "batch_fraction": 0.3}
@@ -83,20 +82,18 @@ def test_without_the_rule_the_sample_explodes(no_sample_is_lost):
 
 
 def tail(weight: float):
-    """`draw` with the sixth sample at h0 = 6.5, where no learning rate above 0.014 keeps it, and this share of the weight."""
-    def draw(experiment, how, index):
-        draws = sampling.draw(experiment, how, index)
+    """The sixth sample at h0 = 6.5, where no learning rate above 0.014 keeps it, and with this share of the weight."""
+    def change(draws, experiment, how):
         draws.k[5] = draws.y[5] = 6.5
         draws.weight[5] = weight * (draws.weight.sum() - draws.weight[5])
-        return draws
-    return draw
+    return change
 
 
-def test_a_march_goes_on_without_a_lost_sample(monkeypatch):
+def test_a_march_goes_on_without_a_lost_sample(redrawn):
     run = make_run(SGD, PROBLEM, steps=60)
-    monkeypatch.setattr(march, "draw", tail(1e-12))
+    redrawn(tail(1e-12))
     hardly = make_march(run).curves["m"]
-    monkeypatch.setattr(march, "draw", tail(2e-6))
+    redrawn(tail(2e-6))
     lost = make_march(run, parts=("sobol", "weights"))
     eigenvalues = np.linalg.eigvalsh(lost.kernels["M_C"])
     assert lost.outcome == "done" and lost.curves["lost"][-1] == pytest.approx(2e-6, rel=1e-4)
@@ -106,14 +103,14 @@ def test_a_march_goes_on_without_a_lost_sample(monkeypatch):
     np.testing.assert_allclose(lost.curves["m"], hardly, atol=5e-3)  # its forces before it was lost are real
 
 
-def test_keeping_the_sample_spoils_the_march(monkeypatch, no_sample_is_lost):
-    monkeypatch.setattr(march, "draw", tail(2e-6))
+def test_keeping_the_sample_spoils_the_march(redrawn, no_sample_is_lost):
+    redrawn(tail(2e-6))
     kept = make_march(make_run(SGD, PROBLEM, steps=60))
     assert kept.diverged or abs(kept.curves["m"][-1]) < 0.1
 
 
-def test_a_march_that_loses_more_than_a_trace_diverges(monkeypatch):
-    monkeypatch.setattr(march, "draw", tail(2 * ESTIMATOR.most_lost))
+def test_a_march_that_loses_more_than_a_trace_diverges(redrawn):
+    redrawn(tail(2 * ESTIMATOR.most_lost))
     gone = make_march(make_run(SGD, PROBLEM, steps=60))
     assert gone.outcome == "diverged" and np.isfinite(gone.curves["m"][:2]).all()
 
