@@ -1,37 +1,78 @@
-"""Lines (p, slots p) in one pass, in place of one for every operation: what samples on a card wait for counts in microseconds."""
+"""Products of a few lines (p, slots p) and of matrices (p, p), for compiled code: what samples on a card wait for counts in
+microseconds, and an operation of NumPy takes one or two."""
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
 
-from dmft.core.compiled import UNCOUNTED
+from dmft.core.compiled import INNER, UNCOUNTED
+from dmft.equations.noise import add_scaled, dot
+from dmft.equations.recursion import merge_vector
+
+
+@njit(**INNER)
+def set_to(value, out):
+    """Every entry of a matrix."""
+    for r in range(len(out)):
+        for j in range(out.shape[1]):
+            out[r, j] = value
+
+
+@njit(**INNER)
+def put_lines(A, out):
+    """out = A."""
+    for r in range(len(out)):
+        for j in range(out.shape[1]):
+            out[r, j] = A[r, j]
+
+
+@njit(**INNER)
+def add_lines(scale, A, out):
+    """out += scale A."""
+    for r in range(len(out)):
+        for j in range(out.shape[1]):
+            out[r, j] += scale * A[r, j]
+
+
+@njit(**INNER)
+def add_product(scale, A, B, out):
+    """out += scale A B; A (p, p), the others (p, any)."""
+    for r in range(len(out)):
+        for q in range(len(B)):
+            add_scaled(out[r], scale * A[r, q], B[q], out.shape[1])
+
+
+@njit(**INNER)
+def add_against(scale, A, B, size, out):
+    """out += scale A B^T, of the first `size` entries of their lines."""
+    for r in range(len(out)):
+        for q in range(out.shape[1]):
+            out[r, q] += scale * dot(A[r], B[q], size)
+
+
+@njit(**INNER)
+def add_turned(scale, A, out):
+    """out += scale A^T."""
+    for r in range(len(out)):
+        for q in range(out.shape[1]):
+            out[r, q] += scale * A[q, r]
+
+
+@njit(**INNER)
+def make_symmetric(X):
+    """The mean of X and X^T, in place."""
+    for r in range(len(X)):
+        for q in range(r):
+            X[r, q] = X[q, r] = 0.5 * (X[r, q] + X[q, r])
 
 
 @njit(**UNCOUNTED)
-def _scaled(groups, alpha, carried, out):
-    for r in range(out.shape[1]):
-        for j in range(groups.shape[2]):
-            out[0, r, j] = alpha * groups[0, r, j]  # [c-MC]
-            out[1, r, j] = -alpha * groups[1, r, j] / carried  # [c-MR]
-            out[2, r, j] = alpha * groups[2, r, j]  # [c-ibp]
-
-
-def kernel_lines(groups: np.ndarray, alpha: float, carried: float, size: int) -> np.ndarray:
-    """(3, p, size) alpha <g G>, -alpha <g' T> / carried and alpha <g H> from sums groups (3, p, used), 0 from there on. Eqs.
-    [c-MC], [c-MR], [c-ibp]."""
-    out = np.zeros((*groups.shape[:2], size))
-    _scaled(groups, alpha, carried, out)
-    return out
-
-
-@njit(**UNCOUNTED)
-def add_both(line, eta, one, other):
-    """line += eta one, then eta other; returns it."""
-    for r in range(len(line)):
-        for j in range(line.shape[1]):
-            line[r, j] = line[r, j] + eta * one[r, j] + eta * other[r, j]
-    return line
+def merge_lines(merges, arrays):
+    """Blocks that become one in every line of a tuple of arrays (lines, slots p), by merges as of weights.wide."""
+    for lines in arrays:
+        for line in lines:
+            for k in range(len(merges)):
+                merge_vector(line, merges[k, 0], merges[k, 1], merges[k, 2])
 
 
 @njit(**UNCOUNTED)
