@@ -43,6 +43,13 @@ def add_product(scale, A, B, out):
 
 
 @njit(**INNER)
+def product(A, B, out):
+    """out = A B."""
+    set_to(0.0, out)
+    add_product(1.0, A, B, out)
+
+
+@njit(**INNER)
 def add_against(scale, A, B, size, out):
     """out += scale A B^T, of the first `size` entries of their lines."""
     for r in range(len(out)):

@@ -121,7 +121,7 @@ class CommitteeMarch(Forward):
             self.curves[name][n] = value
         enter_units(self.kernels, self.columns, self.kept, weights, found.row, steps)
         if plan is not None:
-            weights.advance(found.row, after, point, plan)
+            weights.advance(after, point, plan)
 
     def empty_kernels(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         return empty_kernels(self.kept, self.network.units)

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from dmft.committee.weights import UnitOverlaps, UnitRow, UnitWeights
+from dmft.committee.arrays import named
+from dmft.committee.weights import UnitRow, UnitWeights
 from dmft.core.compiled import INNER, UNCOUNTED
 from dmft.equations.noise import dot
 from dmft.equations.rows import InUse
@@ -95,40 +96,43 @@ def _make_rows_alike(X):
 
 
 @njit(**UNCOUNTED, error_model="numpy")
-def lines_of_row(sums, first, used, alpha, carried, exchangeable, row, overlaps):
+def lines_of_row(given, lines, pairs, means, m_past, sums, first, alpha, carried, exchangeable):
     """Row n against the past from the sums from `first` on, and alpha <g_n h_j^T>; all 0 from `used` on. Eqs. [c-MC], [c-MR]."""
-    units, size = row.M_C.shape
+    used, one = given[0].used, named(lines, pairs, means, m_past)
+    units, size = one.M_C.shape
+    group, back = units * used, -alpha / carried
     for r in range(units):
+        M_C, K_R, overlaps, at = one.M_C[r], one.K_R[r], one.overlaps[r], first + r * used
         for j in range(used):
-            at = first + r * used + j
-            row.M_C[r, j] = alpha * sums[at]  # [c-MC]
-            row.K_R[r, j] = -alpha * sums[at + units * used] / carried  # [c-MR]
-            overlaps.past[r, j] = alpha * sums[at + 2 * units * used]  # [c-ibp]
+            M_C[j] = alpha * sums[at + j]  # [c-MC]
+            K_R[j] = back * sums[at + group + j]  # [c-MR]
+            overlaps[j] = alpha * sums[at + 2 * group + j]  # [c-ibp]
         for j in range(used, size):
-            row.M_C[r, j] = row.K_R[r, j] = overlaps.past[r, j] = 0.0
+            M_C[j] = K_R[j] = overlaps[j] = 0.0
     if exchangeable:
-        for line in (row.M_C, row.K_R, overlaps.past):
+        for line in (one.M_C, one.K_R, one.overlaps):
             _make_alike(line, used)
 
 
 @njit(**UNCOUNTED)
-def numbers_of_row(sums, places, alpha, exchangeable, row, overlaps, label):
-    """The rest of row n. label (p, k): alpha <g' Y + (s/l) d2v/dh dy (dphi/dkappa)^T>. Eqs. [c-nu], [c-mu], [c-MC], [c-stein]."""
-    p, k = row.mu.shape
+def numbers_of_row(given, lines, pairs, means, m_past, sums, places, alpha, exchangeable):
+    """The rest of row n. Eqs. [c-nu], [c-mu], [c-MC], [c-stein]."""
+    one = named(lines, pairs, means, m_past)
+    p, k = one.mu.shape
     for r in range(p):
         for q in range(p):
             at = r * p + q
-            row.delta_nu[r, q] = alpha * sums[places[0] + at]  # [c-nu]
-            row.M_C_now[r, q] = alpha * sums[places[3] + at]  # [c-MC]
-            overlaps.now[r, q] = alpha * sums[places[2] + at]
+            one.delta_nu[r, q] = alpha * sums[places[0] + at]  # [c-nu]
+            one.M_C_now[r, q] = alpha * sums[places[3] + at]  # [c-MC]
+            one.overlaps_now[r, q] = alpha * sums[places[2] + at]
         for t in range(k):
-            row.mu[r, t] = alpha * sums[places[1] + r * k + t]  # [c-mu]
-            label[r, t] = alpha * sums[places[10] + r * k + t]
+            one.mu[r, t] = alpha * sums[places[1] + r * k + t]  # [c-mu]
+            one.label[r, t] = alpha * sums[places[10] + r * k + t]
     if exchangeable:
-        for pairs in (row.delta_nu, row.M_C_now, overlaps.now):
-            _make_alike(pairs, p)
-        _make_rows_alike(row.mu)
-        _make_rows_alike(label)
+        for pair in (one.delta_nu, one.M_C_now, one.overlaps_now):
+            _make_alike(pair, p)
+        _make_rows_alike(one.mu)
+        _make_rows_alike(one.label)
 
 
 @njit(**UNCOUNTED, error_model="numpy")
@@ -145,56 +149,54 @@ def sizes_of_row(sums, places, carried, units):
 
 
 @njit(**UNCOUNTED)
-def control_mu(share, memory, label, now, used, row):
-    """mu from <g kappa^T> and from integration by parts in kappa, combined as `controlled` in equations/rows.py does. memory
-    (p, slots p): weights of the blocks of K_R. Eq. [c-stein]."""
-    mu, m = row.mu, now.m
+def control_mu(given, lines, pairs, means, m_past, share):
+    """mu from <g kappa^T> and from integration by parts in kappa, combined as `controlled` in equations/rows.py does. The
+    weights of the blocks of K_R are those of the completed row. Eq. [c-stein]."""
+    one = named(lines, pairs, means, m_past)
+    mu, m = one.mu, one.m
     for r in range(len(m)):
         for t in range(m.shape[1]):
-            through_fields = -dot(memory[r], now.m_past[t], used)
+            through_fields = -dot(one.completed[r], m_past[t], given[0].used)
             for q in range(len(m)):
-                through_fields += row.delta_nu[r, q] * m[q, t]
-            mu[r, t] -= share * (mu[r, t] - through_fields - label[r, t])  # [c-stein]
+                through_fields += one.delta_nu[r, q] * m[q, t]
+            mu[r, t] -= share * (mu[r, t] - through_fields - one.label[r, t])  # [c-stein]
 
 
 class RowEstimates:
     """Row n of the kernels from sums over samples. Rows are estimated in place: one is gone with the next."""
 
     def __init__(self, weights: UnitWeights, places: SumPlaces, use: InUse, exchangeable: bool):
-        p, k, size = weights.units, weights.network.directions, weights.history.slots * weights.units
         self.weights, self.places, self.starts, self.use, self.exchangeable = weights, places, places.starts, use, exchangeable
-        self.row = UnitRow(np.zeros((p, p)), np.zeros((p, k)), np.zeros((p, p)), np.zeros((p, size)), np.zeros((p, size)))
-        self.overlaps, self.label = UnitOverlaps(np.zeros((p, size)), np.zeros((p, p))), np.zeros((p, k))
 
     def estimate(self, sums: np.ndarray) -> Estimated:
         """The row from the sums of `CommitteeSamples.row_sums` over all samples (weights add up to one). What a card is asked for
         comes first."""
-        weights, places, use, row, overlaps = self.weights, self.places, self.use, self.row, self.overlaps
-        alpha, used, alike = weights.experiment.alpha, weights.known.by.used, self.exchangeable
+        weights, places, use, arrays = self.weights, self.places, self.use, self.weights.arrays
+        alpha, alike = weights.experiment.alpha, self.exchangeable
         carried = float(sums[places.carried]) if use.identity and sums[places.carried] > 0 else 1.0
         g_squared, spread = sizes_of_row(sums, self.starts, carried, weights.units)
-        lines_of_row(sums, places.numbers, used, alpha, carried, alike, row, overlaps)
         eps = strength(weights, g_squared, use.trusted, spread) if use.identity else None
         if eps is not None:
             _keep_factor(weights, eps)
+        lines_of_row(*arrays, sums, places.numbers, alpha, carried, alike)
         if use.identity:
-            weights.begin(row)
-        numbers_of_row(sums, self.starts, alpha, alike, row, overlaps, self.label)
-        noise, largest = weights.identity_residual(row, overlaps) if use.identity else (None, 0.0)
+            weights.begin()
+        numbers_of_row(*arrays, sums, self.starts, alpha, alike)
+        noise, largest = weights.identity_residual() if use.identity else (None, 0.0)
         if eps is not None:
-            weights.complete(row)
+            weights.complete()
         if use.stein:
             faint = use.faint * spread / use.share if use.identity else 0.0
             self._control(float(sums[places.wild]), g_squared / (g_squared + faint) if faint else 1.0)
-        return Estimated(row, noise, largest)
+        return Estimated(weights.row, noise, largest)
 
     def _control(self, wild: float, share: float) -> None:
         """mu by parts. Eq. [c-stein]."""
-        weights, memory = self.weights, self.weights.room.completed
-        t, by = weights.experiment.t_n[weights.n], weights.estimator
-        weights.history.unit_weights(self.row.K_R, memory)
+        weights = self.weights
+        t, by = float(weights.experiment.t_n[weights.n]), weights.estimator
+        weights.history.unit_weights(weights.row.K_R, weights.one.completed)
         share /= (1 + (wild / by.control_fade_weight) ** 4) * (1 + (t / self.use.late) ** 4)
-        control_mu(float(share), memory, self.label, weights.present, weights.known.by.used, self.row)
+        control_mu(*weights.arrays, share)
 
 
 def strength(weights: UnitWeights, g_squared: float, share: float, spread: float) -> float | None:

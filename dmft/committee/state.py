@@ -3,27 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
 from dmft.equations.stepping import RecursionState
 from dmft.model.network import TwoLayer
-
-
-class PresentRow(NamedTuple):
-    """Arrays of a UnitState over the past at step n, and at step n itself, for compiled code."""
-
-    Q_row: np.ndarray
-    R_row: np.ndarray
-    m_past: np.ndarray
-    m: np.ndarray
-    Q_now: np.ndarray
-    Qw_row: np.ndarray
-    Rw_row: np.ndarray
-    Qw_now: np.ndarray
-    Qww: np.ndarray
-    m_w: np.ndarray
 
 
 @dataclass
@@ -66,7 +50,3 @@ class UnitState(RecursionState):
         Q_row, R_row, m_past = np.zeros((p, size)), np.zeros((p, size)), np.zeros((network.directions, size))
         return cls(Q, R, M_C, factor, ridge, Q_row, R_row, np.zeros(size), m_past, network.m0.copy(), network.Q0.copy(),
                    network.a.copy(), network.beta.copy())
-
-    def present(self) -> PresentRow:
-        """Views, which stay those of this state."""
-        return PresentRow(*(getattr(self, name) for name in PresentRow._fields))

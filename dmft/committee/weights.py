@@ -12,14 +12,14 @@ from typing import NamedTuple
 import numpy as np
 
 from dmft.committee.algebra import factor_lines, join_lines, keep_solved
+from dmft.committee.arrays import OF_STATE, OF_STATE_AHEAD, UnitArrays, named
 from dmft.committee.matrices import Matrices
-from dmft.committee.state import PresentRow, UnitState
+from dmft.committee.state import UnitState
 from dmft.committee.steps import (
-    StepNumbers,
-    UnitNext,
-    UnitRoom,
+    begin_completed,
     begin_norm,
-    begin_overlaps,
+    begin_residual,
+    begin_row,
     complete,
     end_norm,
     enter_past,
@@ -27,8 +27,6 @@ from dmft.committee.steps import (
     given_past,
     left_of_present,
     look_ahead,
-    noise_with_present,
-    recoiled,
     scale_step,
     trace_of_past,
 )
@@ -63,13 +61,6 @@ class UnitDrive(NamedTuple):
     drift: float = 0.0  # coefficient of w_n, where gradients are taken at another point; A works on it, too
 
 
-class UnitOverlaps(NamedTuple):
-    """Averages with the present row n: with the past, as block sums, and with the present."""
-
-    past: np.ndarray  # (p, slots p)
-    now: np.ndarray  # (p, p)
-
-
 class UnitPoint(NamedTuple):
     """Where the loss is evaluated at a step."""
 
@@ -91,7 +82,7 @@ class AtStep(NamedTuple):
     """What a step has before its row is known."""
 
     n: int
-    by: StepNumbers
+    used: int  # entries of lines over slots
     order: np.ndarray  # the entries of the past in order of time
     trace: float  # of Q, per step
 
@@ -117,9 +108,10 @@ class UnitWeights(Recursion):
                  matrices: Matrices | None = None):
         super().__init__(experiment, history, estimator)
         self.network, self.units, self.state = network, network.units, UnitState.at_start(history.slots, network)
-        self.looks_ahead, size = experiment.update.looks_ahead, history.slots * network.units
-        self.matrices = matrices or Matrices(history, network.units)
-        self.room, self.following = UnitRoom.of(network.units, network.directions, size), UnitNext.of(network.units, size)
+        self.looks_ahead, self.matrices = experiment.update.looks_ahead, matrices or Matrices(history, network.units)
+        self.arrays = UnitArrays.empty(network.units, network.directions, history.slots * network.units)
+        self.one = named.py_func(*self.arrays[1:])
+        self.row = UnitRow(self.one.delta_nu, self.one.mu, self.one.M_C_now, self.one.M_C, self.one.K_R)
         if self.looks_ahead:
             state = self.state
             state.Qw_row, state.Rw_row = np.zeros_like(state.Q_row), np.zeros_like(state.R_row)
@@ -131,8 +123,11 @@ class UnitWeights(Recursion):
         self._take_state()
 
     def _take_state(self) -> None:
+        """Let compiled code and the matrices work on the arrays of this state."""
+        for name in (*OF_STATE, *(OF_STATE_AHEAD if self.looks_ahead else ())):
+            getattr(self.one, name)[...] = getattr(self.state, name)
+            setattr(self.state, name, getattr(self.one, name))
         self.matrices.take(self.state)
-        self.present: PresentRow = self.state.present()
         self._known: AtStep | None = None
         self._solved: dict[str, np.ndarray] = {}  # what solves with the factors left of row n
 
@@ -158,11 +153,10 @@ class UnitWeights(Recursion):
         """What is known at step n before its row is; as of step n until `advance`."""
         if self._known is None or self._known.n != self.n:
             now, state, slots = self.settings, self.state, self.history.order
-            order = widened(slots, self.units)
-            last = int(slots[-1]) * self.units if now.recoil else 0
-            by = StepNumbers(now.eta, float(self.experiment.eta_0), float(self.free), float(now.recoil), float(now.drift), now.heat,
-                             self.estimator.jitter, self.looks_ahead, self.used, last)
-            self._known = AtStep(self.n, by, order, trace_of_past(state.Q, order, self.history.size, state.Q_now))
+            order, last = widened(slots, self.units), int(slots[-1]) * self.units if now.recoil else 0
+            self.arrays.given[0] = (now.eta, self.experiment.eta_0, self.free, now.recoil, now.drift, now.heat,
+                                    self.estimator.jitter, self.looks_ahead, self.used, last)
+            self._known = AtStep(self.n, self.used, order, trace_of_past(state.Q, order, self.history.size, state.Q_now))
         return self._known
 
     @property
@@ -170,63 +164,63 @@ class UnitWeights(Recursion):
         """The entries of the past in order of time; as of step n until `advance`."""
         return self.known.order
 
-    def begin(self, row: UnitRow) -> None:
+    def take_row(self, row: UnitRow) -> None:
+        """Go on with this row."""
+        for mine, other in zip(self.row, row):
+            if mine is not other:
+                mine[...] = other
+
+    def begin(self) -> None:
         """What a row begins with, while the matrices are asked for its products."""
-        by, room = self.known.by, self.room
-        self.history.unit_weights(row.M_C, room.correlation)
-        np.multiply(room.correlation, by.eta_0, out=room.correlation)
-        self._memory(row, room.memory)
-        self.matrices.expect(room.correlation, room.memory, row.M_C)
-        noise_with_present(by, self.present, room)
+        self.history.unit_weights(self.row.M_C, self.one.correlation)
+        self.history.unit_weights(self.row.K_R, self.one.memory)
+        begin_row(*self.arrays)
+        self.matrices.expect(self.one.correlation, self.one.memory, self.row.M_C)
 
-    def _memory(self, row: UnitRow, out: np.ndarray) -> None:
-        """The coefficients of the past (p, slots p). Eqs. [c-h], [momentum]."""
-        self.history.unit_weights(row.K_R, out)
-        recoiled(self.known.by, out)
+    def identity_residual(self) -> tuple[np.ndarray, float]:
+        """Find the residual of the identity for the row, which has begun. Returns b_j = <chi_n zeta_j^T> of the past, and the
+        largest entry of the residual. Eqs. [c-ibp], [c-Q]."""
+        one, used, state = self.one, self.known.used, self.state
+        begin_residual(*self.arrays)
+        noise, through_memory = self.matrices.noise(one.correlation, used), self.matrices.overlaps(one.memory, used)
+        return noise, find_residual(*self.arrays, state.Q, self.history.size, through_memory, noise)
 
-    def identity_residual(self, row: UnitRow, overlaps: UnitOverlaps) -> tuple[np.ndarray, float]:
-        """The residual of the identity for a row that has begun, into the room. Returns b_j = <chi_n zeta_j^T> of the past, and the
-        largest entry of the residual. overlaps: alpha <g_n h_j^T>. Eqs. [c-ibp], [c-Q]."""
-        by, now, room, used = self.known.by, self.present, self.room, self.known.by.used
-        begin_overlaps(by, now, row.delta_nu, room.memory, room)
-        noise, through_memory = self.matrices.noise(room.correlation, used), self.matrices.overlaps(room.memory, used)
-        return noise, find_residual(by, now, self.state.Q, through_memory, noise, overlaps, self.history.size, room)
-
-    def complete(self, row: UnitRow) -> None:
-        """Correct a row by what solves the identity for its residual. Eq. [c-ibp]."""
-        state, room, order = self.state, self.room, self.order
-        pulled, of_residual = self.matrices.given_weights(room.residual, order)
+    def complete(self) -> None:
+        """Correct the row by what solves the identity for its residual. Eq. [c-ibp]."""
+        state, order, left = self.state, self.order, self.one.room_pair
+        pulled, of_residual = self.matrices.given_weights(self.one.residual, order)
         self._solved["ridge"] = pulled.half
-        left_of_present(state.Q_now, state.ridge_eps, pulled.half, len(order), room.work[0])
-        values, vectors = np.linalg.eigh(room.work[0])
-        left = (vectors / np.maximum(values, state.ridge_eps)) @ vectors.T
-        complete(row, left, pulled, of_residual(), order, self.history.size, room)
+        left_of_present(state.Q_now, state.ridge_eps, pulled.half, len(order), left)
+        values, vectors = np.linalg.eigh(left)
+        inverse = (vectors / np.maximum(values, state.ridge_eps)) @ vectors.T
+        complete(self.arrays, inverse, pulled, of_residual(), order, self.history.size)
 
     def step_from_row(self, row: UnitRow, noise: np.ndarray | None = None) -> UnitStepFromRow:
-        """What follows from row n, as long as no other row is asked about; the state stays at step n. noise: b_j of the row, where
-        known."""
-        by, now, room, used = self.known.by, self.present, self.room, self.known.by.used
-        memory = room.memory if noise is None else room.completed
+        """What follows from row n, until another row is asked about; the state stays at step n. noise: b_j of the row, where it has
+        been completed."""
+        one, used, completed, now = self.one, self.known.used, noise is not None, self.settings
+        memory = one.completed if completed else one.memory
+        self.take_row(row)
         if noise is None:
-            self.begin(row)
+            self.begin()
         else:
-            self._memory(row, memory)
+            self.history.unit_weights(self.row.K_R, memory)
+            begin_completed(*self.arrays)
             self.matrices.expect_step(memory)
-        self._noise(row)
-        begin_overlaps(by, now, row.delta_nu, memory, room)
-        noise = self.matrices.noise(room.correlation, used) if noise is None else noise
-        begin_norm(by, now, row, memory, noise, room)
-        end_norm(by, self.matrices.overlaps(memory, used), noise, memory, room)
-        A = np.ascontiguousarray(self.network.constraint.projection(room.S), float)  # [c-a]
-        drive = UnitDrive(A, room.keep, memory, room.chi_weights, room.chi_root, sqrt(by.heat), by.drift)
-        return UnitStepFromRow(drive, room.S, A @ room.m_u)
+        self._noise()
+        noise = self.matrices.noise(one.correlation, used) if noise is None else noise
+        begin_norm(*self.arrays, completed, noise)
+        end_norm(*self.arrays, completed, noise, self.matrices.overlaps(memory, used))
+        A = np.ascontiguousarray(self.network.constraint.projection(one.S), float)  # [c-a]
+        drive = UnitDrive(A, one.keep, memory, one.chi_weights, one.chi_root, sqrt(now.heat), now.drift)
+        return UnitStepFromRow(drive, one.S, A @ one.m_u)
 
-    def _noise(self, row: UnitRow) -> None:
+    def _noise(self) -> None:
         """Weights (p, slots p) of chi_n given the past, and the root (p, p) of what is left of its covariance. Eq. [c-chi]."""
         self._factored()
-        solved = self.matrices.given_noise(row.M_C, self.order)
+        solved = self.matrices.given_noise(self.row.M_C, self.order)
         self._solved["factor"] = solved.half
-        given_past(self.known.by, row.M_C_now, solved, self.order, self.room)
+        given_past(*self.arrays, solved.lines, solved.half, self.order)
 
     def _factored(self) -> None:
         """Bring the factor of M_C over the past up to date."""
@@ -237,8 +231,8 @@ class UnitWeights(Recursion):
         state.factor_from = len(order)
 
     def factor_ridge(self, anyhow: bool = False) -> bool:
-        """Bring that of Q + eps D up to date, with eps as it is; returns whether that is done: where pivots are not positive, only if
-        `anyhow`. Eq. [c-ibp]."""
+        """Bring that of Q + eps D up to date, with eps as it is; returns whether it is. Where pivots are not positive, it is taken
+        only if `anyhow`. Eq. [c-ibp]."""
         state, order, start = self.state, self.order, self.state.ridge_from
         if start < len(order):
             diagonal = state.ridge_eps * np.repeat(self.history.size, self.units)
@@ -248,18 +242,18 @@ class UnitWeights(Recursion):
         state.ridge_from = len(order)
         return True
 
-    def advance(self, row: UnitRow, after: UnitStepFromRow, point: UnitPoint, plan: Plan) -> None:
+    def advance(self, after: UnitStepFromRow, point: UnitPoint, plan: Plan) -> None:
         """Enter row n into the past (plan made by History.push for step n) and move to step n+1, to `point`. What samples do not
         need to go on is computed here alone: a card works on them meanwhile."""
         state, p, used, merges = self.state, self.units, self.used, wide(plan.merges, self.units)
-        by, now, room, following, at = self.known.by, self.present, self.room, self.following, plan.slot * self.units
+        at, matrices = plan.slot * p, (state.Q, state.R, state.M_C)
         self._keep_solved()
-        scale_step(by, now, after.drive, self.matrices.responses(after.drive.memory, used), room, following)
+        scale_step(*self.arrays, after.drive.A, self.matrices.responses(after.drive.memory, used))
         if self.looks_ahead:
-            look_ahead(self.experiment.update.lookahead(state.n + 1), after.m, now, merges, at, following)
+            look_ahead(*self.arrays, self.experiment.update.lookahead(state.n + 1), after.m, merges, at)
         if len(merges):
-            merge_matrices(merges, (state.Q, state.R, state.M_C))
-        enter_past(by, now, row, (state.Q, state.R, state.M_C, room.work_line), state.jitter, merges, at, used, following)
+            merge_matrices(merges, matrices)
+        enter_past(self.arrays, matrices, state.jitter, merges, at, used)
         state.m[...], state.a, state.beta, state.n = point.m, point.a, point.beta, state.n + 1
         self.matrices.entered(at)
         for join in plan.joins:

@@ -134,7 +134,7 @@ def test_the_order_of_units_does_not_matter(constraint):
         other = UnitRow(row.delta_nu, row.mu[turn], row.M_C_now[np.ix_(turn, turn)], M_C, K_R)
         for weights, own in zip(both, (row, other)):
             after = weights.step_from_row(own)
-            weights.advance(own, after, weights.point_after(after, np.zeros(3), np.zeros(3)), weights.history.push(n))
+            weights.advance(after, weights.point_after(after, np.zeros(3), np.zeros(3)), weights.history.push(n))
         C.append(both[0].C_now)
         np.testing.assert_allclose(both[1].C_now, both[0].C_now[np.ix_(turn, turn)], atol=1e-11)
         np.testing.assert_allclose(both[1].m_w, both[0].m_w[turn], atol=1e-11)
