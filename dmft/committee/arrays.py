@@ -1,21 +1,20 @@
 """The arrays of a committee at step n that compiled code works on (steps.py, rows.py): some of the state, row n of the kernels, and
 what follows from it.
 
-Arrays of one shape lie one behind the other in a common one, because a call takes time for each of its arguments; `named` gives
-them their names.
+Arrays of one shape lie one behind the other in a common one, because a call takes time for each of its arguments.
 """
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from dmft.core.compiled import INNER, record
+from dmft.core.compiled import record
 
 # The numbers of the step from row n, and how far arrays are in use.
-STEP = record(
+UNIT_STEP = record(
     eta=float, eta_0=float,
     free=float,  # coefficient of y_n, apart from gradient, recoil and drift
     recoil=float, drift=float, heat=float, jitter=float,
@@ -24,65 +23,68 @@ STEP = record(
     last=int)  # where those of step n - 1 begin, if there is recoil
 
 
-class Named(NamedTuple):
-    """Lines are (p, slots p), pairs (p, p), means (p, k)."""
 
-    # lines, of the state first
-    Q_row: np.ndarray
-    R_row: np.ndarray
-    Qw_row: np.ndarray
-    Rw_row: np.ndarray
-    M_C: np.ndarray  # of row n, as are the next: sums over the steps of each slot
-    K_R: np.ndarray  # of K_R(n, j) = eta_j M_R(n, j)
-    overlaps: np.ndarray  # alpha <g_n h_j^T>
-    correlation: np.ndarray  # of chi_n with the past, as weights of its blocks
-    memory: np.ndarray  # coefficients of the past, of the row as it was sampled
-    completed: np.ndarray  # the same of the completed row
-    x: np.ndarray  # overlaps of the step before it is scaled with the past
-    residual: np.ndarray  # of the identity
-    chi_weights: np.ndarray
-    next_Q_row: np.ndarray  # of step n+1, before step n itself enters the past
-    next_R_row: np.ndarray
-    room_line: np.ndarray
-    # pairs, of the state first
-    Q_now: np.ndarray
-    Qw_now: np.ndarray
-    Qww: np.ndarray
-    delta_nu: np.ndarray
-    M_C_now: np.ndarray
-    overlaps_now: np.ndarray
-    noise_now: np.ndarray  # <chi_n zeta_n^T>
-    keep: np.ndarray  # coefficient of the present position
-    x_now: np.ndarray  # overlaps of the step with w_n
-    residual_now: np.ndarray
-    chi_root: np.ndarray
-    q_u: np.ndarray
-    S: np.ndarray  # Gram matrix of the step before it is scaled
-    back: np.ndarray  # <u w_n^T>, 0 unless the rule looks ahead
-    next_Q_last: np.ndarray  # of step n+1 with step n
-    next_R_last: np.ndarray
-    next_Q_now: np.ndarray
-    next_back: np.ndarray  # <w_{n+1} w_n^T>, where the rule looks ahead
-    room_pair: np.ndarray
-    other_pair: np.ndarray
-    # means, of the state first
-    m: np.ndarray
-    m_w: np.ndarray
-    mu: np.ndarray
-    label: np.ndarray  # what mu by parts has besides what comes through the fields
-    m_u: np.ndarray
-    m_past: np.ndarray  # (k, slots p), of the state
+class Line(IntEnum):
+    """Of UnitArrays.lines, each (p, slots p)."""
+
+    Q_ROW = 0  # the state
+    R_ROW = 1
+    QW_ROW = 2
+    RW_ROW = 3
+    M_C = 4  # row n: sums over the steps of each slot, of K_R(n, j) = eta_j M_R(n, j) and of alpha <g_n h_j^T>
+    K_R = 5
+    OVERLAPS = 6
+    CORRELATION = 7  # of chi_n with the past, as weights of its blocks
+    MEMORY = 8  # coefficients of the past, of the row as it was sampled
+    COMPLETED = 9  # the same of the completed row
+    X = 10  # overlaps of the step before it is scaled with the past
+    RESIDUAL = 11  # of the identity
+    CHI_WEIGHTS = 12
+    NEXT_Q_ROW = 13  # of step n+1, before step n itself enters the past
+    NEXT_R_ROW = 14
+    ROOM = 15
 
 
-LINES, PAIRS, MEANS = (Named._fields.index(name) for name in ("Q_now", "m", "m_past"))
-OF_STATE = ("Q_row", "R_row", "Q_now", "m", "m_past")
-OF_STATE_AHEAD = ("Qw_row", "Rw_row", "Qw_now", "Qww", "m_w")  # where the rule looks ahead
+class Block(IntEnum):
+    """Of UnitArrays.pairs, each (p, p)."""
+
+    Q_NOW = 0  # the state
+    QW_NOW = 1
+    QWW = 2
+    DELTA_NU = 3  # row n
+    M_C_NOW = 4
+    OVERLAPS_NOW = 5
+    NOISE_NOW = 6  # <chi_n zeta_n^T>
+    KEEP = 7  # coefficient of the present position
+    X_NOW = 8  # overlaps of the step with w_n
+    RESIDUAL_NOW = 9
+    INVERSE = 10  # of what is left of Q(n,n) given the past
+    CHI_ROOT = 11
+    Q_U = 12
+    S = 13  # Gram matrix of the step before it is scaled
+    BACK = 14  # <u w_n^T>, 0 unless the rule looks ahead
+    NEXT_Q_LAST = 15  # of step n+1 with step n
+    NEXT_R_LAST = 16
+    NEXT_Q_NOW = 17
+    NEXT_BACK = 18  # <w_{n+1} w_n^T>, where the rule looks ahead
+    ROOM = 19
+    OTHER = 20
+
+
+class Mean(IntEnum):
+    """Of UnitArrays.means, each (p, k)."""
+
+    M = 0  # the state
+    M_W = 1
+    MU = 2  # row n
+    LABEL = 3  # what mu by parts has besides what comes through the fields
+    M_U = 4
 
 
 class UnitArrays(NamedTuple):
     """What compiled functions get."""
 
-    given: np.ndarray  # (1,) STEP
+    given: np.ndarray  # (1,) UNIT_STEP
     lines: np.ndarray  # (lines, p, slots p)
     pairs: np.ndarray  # (pairs, p, p)
     means: np.ndarray  # (means, p, k)
@@ -91,15 +93,15 @@ class UnitArrays(NamedTuple):
     @classmethod
     def empty(cls, units: int, directions: int, size: int) -> UnitArrays:
         """All 0."""
-        return cls(np.zeros(1, STEP), np.zeros((LINES, units, size)), np.zeros((PAIRS - LINES, units, units)),
-                   np.zeros((MEANS - PAIRS, units, directions)), np.zeros((directions, size)))
+        return cls(np.zeros(1, UNIT_STEP), np.zeros((len(Line), units, size)), np.zeros((len(Block), units, units)),
+                   np.zeros((len(Mean), units, directions)), np.zeros((directions, size)))
 
-
-@njit(**INNER)
-def named(lines, pairs, means, m_past):
-    """Views."""
-    return Named(lines[0], lines[1], lines[2], lines[3], lines[4], lines[5], lines[6], lines[7], lines[8], lines[9], lines[10],
-                 lines[11], lines[12], lines[13], lines[14], lines[15],
-                 pairs[0], pairs[1], pairs[2], pairs[3], pairs[4], pairs[5], pairs[6], pairs[7], pairs[8], pairs[9], pairs[10],
-                 pairs[11], pairs[12], pairs[13], pairs[14], pairs[15], pairs[16], pairs[17], pairs[18], pairs[19],
-                 means[0], means[1], means[2], means[3], means[4], m_past)
+    def of_state(self, ahead: bool) -> dict[str, np.ndarray]:
+        """Those of a UnitState, by name; ahead: whether the rule looks ahead."""
+        lines, pairs, means = self.lines, self.pairs, self.means
+        found = {"Q_row": lines[Line.Q_ROW], "R_row": lines[Line.R_ROW], "Q_now": pairs[Block.Q_NOW], "m": means[Mean.M],
+                 "m_past": self.m_past}
+        if ahead:
+            found |= {"Qw_row": lines[Line.QW_ROW], "Rw_row": lines[Line.RW_ROW], "Qw_now": pairs[Block.QW_NOW],
+                      "Qww": pairs[Block.QWW], "m_w": means[Mean.M_W]}
+        return found

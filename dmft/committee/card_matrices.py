@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 from numba import njit
 
+from dmft.committee.lines import put_upto
 from dmft.committee.matrices import Matrices, Solved
 from dmft.committee.state import UnitState
 from dmft.core.compiled import UNCOUNTED
@@ -161,7 +162,7 @@ class CardMatrices(Matrices):
         """Let lines, of which `past` entries count, go to the card; of: those by which their results are found."""
         trip = self.trips[name]
         for place, line in zip(trip.lines, lines):
-            place[:, :past] = line[:, :past]
+            put_upto(line, past, place)
         trip.sent.host[0], trip.of, trip.under_way = past, of, True
         self.send()
         self.queue.run(name, partial(self._launch, trip))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from dmft.committee.arrays import named
+from dmft.committee.arrays import Block, Line, Mean
 from dmft.committee.weights import UnitRow, UnitWeights
 from dmft.core.compiled import INNER, UNCOUNTED
 from dmft.equations.noise import dot
@@ -95,44 +95,39 @@ def _make_rows_alike(X):
             X[r, t] = mean
 
 
-@njit(**UNCOUNTED, error_model="numpy")
-def lines_of_row(given, lines, pairs, means, m_past, sums, first, alpha, carried, exchangeable):
-    """Row n against the past from the sums from `first` on, and alpha <g_n h_j^T>; all 0 from `used` on. Eqs. [c-MC], [c-MR]."""
-    used, one = given[0].used, named(lines, pairs, means, m_past)
-    units, size = one.M_C.shape
-    group, back = units * used, -alpha / carried
-    for r in range(units):
-        M_C, K_R, overlaps, at = one.M_C[r], one.K_R[r], one.overlaps[r], first + r * used
-        for j in range(used):
-            M_C[j] = alpha * sums[at + j]  # [c-MC]
-            K_R[j] = back * sums[at + group + j]  # [c-MR]
-            overlaps[j] = alpha * sums[at + 2 * group + j]  # [c-ibp]
-        for j in range(used, size):
-            M_C[j] = K_R[j] = overlaps[j] = 0.0
-    if exchangeable:
-        for line in (one.M_C, one.K_R, one.overlaps):
-            _make_alike(line, used)
-
-
 @njit(**UNCOUNTED)
-def numbers_of_row(given, lines, pairs, means, m_past, sums, places, alpha, exchangeable):
-    """The rest of row n. Eqs. [c-nu], [c-mu], [c-MC], [c-stein]."""
-    one = named(lines, pairs, means, m_past)
-    p, k = one.mu.shape
-    for r in range(p):
-        for q in range(p):
-            at = r * p + q
-            one.delta_nu[r, q] = alpha * sums[places[0] + at]  # [c-nu]
-            one.M_C_now[r, q] = alpha * sums[places[3] + at]  # [c-MC]
-            one.overlaps_now[r, q] = alpha * sums[places[2] + at]
+def make_alike(lines, pairs, means, used):
+    """Averages of row n over the permutations of the units, in place. Eq. [c-exchange]."""
+    for which in range(Line.M_C, Line.OVERLAPS + 1):
+        _make_alike(lines[which], used)
+    for which in range(Block.DELTA_NU, Block.OVERLAPS_NOW + 1):
+        _make_alike(pairs[which], len(pairs[which]))
+    for which in range(Mean.MU, Mean.LABEL + 1):
+        _make_rows_alike(means[which])
+
+
+@njit(**UNCOUNTED, error_model="numpy")
+def row_of_sums(lines, pairs, means, sums, places, alpha, carried, used):
+    """Row n from the sums over samples, and what the identity and [c-stein] need besides; 0 from `used` on. Eqs. [c-nu], [c-mu],
+    [c-MC], [c-MR]."""
+    M_C, K_R, overlaps, mu, label = lines[Line.M_C], lines[Line.K_R], lines[Line.OVERLAPS], means[Mean.MU], means[Mean.LABEL]
+    (units, size), k, group, back = M_C.shape, mu.shape[1], len(M_C) * used, -alpha / carried
+    for r in range(units):
+        at = places[12] + r * used
+        for j in range(used):
+            M_C[r, j] = alpha * sums[at + j]  # [c-MC]
+            K_R[r, j] = back * sums[at + group + j]  # [c-MR]
+            overlaps[r, j] = alpha * sums[at + 2 * group + j]  # [c-ibp]
+        for j in range(used, size):
+            M_C[r, j] = K_R[r, j] = overlaps[r, j] = 0.0
+        for q in range(units):
+            at = r * units + q
+            pairs[Block.DELTA_NU, r, q] = alpha * sums[places[0] + at]  # [c-nu]
+            pairs[Block.M_C_NOW, r, q] = alpha * sums[places[3] + at]  # [c-MC]
+            pairs[Block.OVERLAPS_NOW, r, q] = alpha * sums[places[2] + at]
         for t in range(k):
-            one.mu[r, t] = alpha * sums[places[1] + r * k + t]  # [c-mu]
-            one.label[r, t] = alpha * sums[places[10] + r * k + t]
-    if exchangeable:
-        for pair in (one.delta_nu, one.M_C_now, one.overlaps_now):
-            _make_alike(pair, p)
-        _make_rows_alike(one.mu)
-        _make_rows_alike(one.label)
+            mu[r, t] = alpha * sums[places[1] + r * k + t]  # [c-mu]
+            label[r, t] = alpha * sums[places[10] + r * k + t]
 
 
 @njit(**UNCOUNTED, error_model="numpy")
@@ -149,17 +144,16 @@ def sizes_of_row(sums, places, carried, units):
 
 
 @njit(**UNCOUNTED)
-def control_mu(given, lines, pairs, means, m_past, share):
+def control_mu(lines, pairs, means, m_past, used, share):
     """mu from <g kappa^T> and from integration by parts in kappa, combined as `controlled` in equations/rows.py does. The
     weights of the blocks of K_R are those of the completed row. Eq. [c-stein]."""
-    one = named(lines, pairs, means, m_past)
-    mu, m = one.mu, one.m
+    mu, m, memory, delta_nu, label = means[Mean.MU], means[Mean.M], lines[Line.COMPLETED], pairs[Block.DELTA_NU], means[Mean.LABEL]
     for r in range(len(m)):
         for t in range(m.shape[1]):
-            through_fields = -dot(one.completed[r], m_past[t], given[0].used)
+            through_fields = -dot(memory[r], m_past[t], used)
             for q in range(len(m)):
-                through_fields += one.delta_nu[r, q] * m[q, t]
-            mu[r, t] -= share * (mu[r, t] - through_fields - one.label[r, t])  # [c-stein]
+                through_fields += delta_nu[r, q] * m[q, t]
+            mu[r, t] -= share * (mu[r, t] - through_fields - label[r, t])  # [c-stein]
 
 
 class RowEstimates:
@@ -169,19 +163,18 @@ class RowEstimates:
         self.weights, self.places, self.starts, self.use, self.exchangeable = weights, places, places.starts, use, exchangeable
 
     def estimate(self, sums: np.ndarray) -> Estimated:
-        """The row from the sums of `CommitteeSamples.row_sums` over all samples (weights add up to one). What a card is asked for
-        comes first."""
-        weights, places, use, arrays = self.weights, self.places, self.use, self.weights.arrays
-        alpha, alike = weights.experiment.alpha, self.exchangeable
+        """The row from the sums of `CommitteeSamples.row_sums` over all samples (weights add up to one)."""
+        weights, places, use, arrays, used = self.weights, self.places, self.use, self.weights.arrays[1:4], self.weights.known.used
         carried = float(sums[places.carried]) if use.identity and sums[places.carried] > 0 else 1.0
         g_squared, spread = sizes_of_row(sums, self.starts, carried, weights.units)
         eps = strength(weights, g_squared, use.trusted, spread) if use.identity else None
         if eps is not None:
             _keep_factor(weights, eps)
-        lines_of_row(*arrays, sums, places.numbers, alpha, carried, alike)
+        row_of_sums(*arrays, sums, self.starts, weights.experiment.alpha, carried, used)
+        if self.exchangeable:
+            make_alike(*arrays, used)
         if use.identity:
             weights.begin()
-        numbers_of_row(*arrays, sums, self.starts, alpha, alike)
         noise, largest = weights.identity_residual() if use.identity else (None, 0.0)
         if eps is not None:
             weights.complete()
@@ -194,9 +187,9 @@ class RowEstimates:
         """mu by parts. Eq. [c-stein]."""
         weights = self.weights
         t, by = float(weights.experiment.t_n[weights.n]), weights.estimator
-        weights.history.unit_weights(weights.row.K_R, weights.one.completed)
+        weights.history.unit_weights(weights.row.K_R, weights.completed)
         share /= (1 + (wild / by.control_fade_weight) ** 4) * (1 + (t / self.use.late) ** 4)
-        control_mu(*weights.arrays, share)
+        control_mu(*weights.arrays[1:], weights.known.used, share)
 
 
 def strength(weights: UnitWeights, g_squared: float, share: float, spread: float) -> float | None:

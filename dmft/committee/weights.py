@@ -12,21 +12,21 @@ from typing import NamedTuple
 import numpy as np
 
 from dmft.committee.algebra import factor_lines, join_lines, keep_solved
-from dmft.committee.arrays import OF_STATE, OF_STATE_AHEAD, UnitArrays, named
+from dmft.committee.arrays import Block, Line, Mean, UnitArrays
 from dmft.committee.matrices import Matrices
 from dmft.committee.state import UnitState
 from dmft.committee.steps import (
-    begin_completed,
     begin_norm,
     begin_residual,
-    begin_row,
     complete,
     end_norm,
     enter_past,
     find_residual,
     given_past,
-    left_of_present,
+    given_weights,
     look_ahead,
+    merge_past,
+    recoiled,
     scale_step,
     trace_of_past,
 )
@@ -110,8 +110,10 @@ class UnitWeights(Recursion):
         self.network, self.units, self.state = network, network.units, UnitState.at_start(history.slots, network)
         self.looks_ahead, self.matrices = experiment.update.looks_ahead, matrices or Matrices(history, network.units)
         self.arrays = UnitArrays.empty(network.units, network.directions, history.slots * network.units)
-        self.one = named.py_func(*self.arrays[1:])
-        self.row = UnitRow(self.one.delta_nu, self.one.mu, self.one.M_C_now, self.one.M_C, self.one.K_R)
+        lines, pairs, means = self.arrays[1:4]
+        self.row = UnitRow(pairs[Block.DELTA_NU], means[Mean.MU], pairs[Block.M_C_NOW], lines[Line.M_C], lines[Line.K_R])
+        self.correlation, self.memory, self.completed = lines[Line.CORRELATION], lines[Line.MEMORY], lines[Line.COMPLETED]
+        self.residual, self.S, self.m_u = lines[Line.RESIDUAL], pairs[Block.S], means[Mean.M_U]
         if self.looks_ahead:
             state = self.state
             state.Qw_row, state.Rw_row = np.zeros_like(state.Q_row), np.zeros_like(state.R_row)
@@ -124,9 +126,9 @@ class UnitWeights(Recursion):
 
     def _take_state(self) -> None:
         """Let compiled code and the matrices work on the arrays of this state."""
-        for name in (*OF_STATE, *(OF_STATE_AHEAD if self.looks_ahead else ())):
-            getattr(self.one, name)[...] = getattr(self.state, name)
-            setattr(self.state, name, getattr(self.one, name))
+        for name, array in self.arrays.of_state(self.looks_ahead).items():
+            array[...] = getattr(self.state, name)
+            setattr(self.state, name, array)
         self.matrices.take(self.state)
         self._known: AtStep | None = None
         self._solved: dict[str, np.ndarray] = {}  # what solves with the factors left of row n
@@ -172,55 +174,58 @@ class UnitWeights(Recursion):
 
     def begin(self) -> None:
         """What a row begins with, while the matrices are asked for its products."""
-        self.history.unit_weights(self.row.M_C, self.one.correlation)
-        self.history.unit_weights(self.row.K_R, self.one.memory)
-        begin_row(*self.arrays)
-        self.matrices.expect(self.one.correlation, self.one.memory, self.row.M_C)
+        self.history.unit_weights(self.row.M_C, self.correlation)
+        np.multiply(self.correlation, self.experiment.eta_0, out=self.correlation)
+        self._remember(self.memory)
+        self.matrices.expect(self.correlation, self.memory, self.row.M_C)
+
+    def _remember(self, memory: np.ndarray) -> None:
+        """The coefficients of the past (p, slots p) in the step that the row makes. Eqs. [c-h], [momentum]."""
+        self.history.unit_weights(self.row.K_R, memory)
+        if self.settings.recoil:
+            recoiled(self.arrays.given, memory)
 
     def identity_residual(self) -> tuple[np.ndarray, float]:
         """Find the residual of the identity for the row, which has begun. Returns b_j = <chi_n zeta_j^T> of the past, and the
         largest entry of the residual. Eqs. [c-ibp], [c-Q]."""
-        one, used, state = self.one, self.known.used, self.state
-        begin_residual(*self.arrays)
-        noise, through_memory = self.matrices.noise(one.correlation, used), self.matrices.overlaps(one.memory, used)
-        return noise, find_residual(*self.arrays, state.Q, self.history.size, through_memory, noise)
+        arrays, used, Q = self.arrays[:3], self.known.used, self.state.Q
+        begin_residual(*arrays)
+        noise, through_memory = self.matrices.noise(self.correlation, used), self.matrices.overlaps(self.memory, used)
+        return noise, find_residual(*arrays, Q, self.history.size, through_memory, noise)
 
     def complete(self) -> None:
         """Correct the row by what solves the identity for its residual. Eq. [c-ibp]."""
-        state, order, left = self.state, self.order, self.one.room_pair
-        pulled, of_residual = self.matrices.given_weights(self.one.residual, order)
+        order, (lines, pairs) = self.order, self.arrays[1:3]
+        pulled, of_residual = self.matrices.given_weights(self.residual, order)
         self._solved["ridge"] = pulled.half
-        left_of_present(state.Q_now, state.ridge_eps, pulled.half, len(order), left)
-        values, vectors = np.linalg.eigh(left)
-        inverse = (vectors / np.maximum(values, state.ridge_eps)) @ vectors.T
-        complete(self.arrays, inverse, pulled, of_residual(), order, self.history.size)
+        given_weights(pairs, self.state.ridge_eps, pulled.half, len(order))
+        complete(lines, pairs, pulled, of_residual(), order, self.history.size)
 
     def step_from_row(self, row: UnitRow, noise: np.ndarray | None = None) -> UnitStepFromRow:
         """What follows from row n, until another row is asked about; the state stays at step n. noise: b_j of the row, where it has
         been completed."""
-        one, used, completed, now = self.one, self.known.used, noise is not None, self.settings
-        memory = one.completed if completed else one.memory
+        arrays, used, completed, now = self.arrays, self.known.used, noise is not None, self.settings
+        memory = self.completed if completed else self.memory
         self.take_row(row)
         if noise is None:
             self.begin()
         else:
-            self.history.unit_weights(self.row.K_R, memory)
-            begin_completed(*self.arrays)
+            self._remember(memory)
             self.matrices.expect_step(memory)
         self._noise()
-        noise = self.matrices.noise(one.correlation, used) if noise is None else noise
-        begin_norm(*self.arrays, completed, noise)
-        end_norm(*self.arrays, completed, noise, self.matrices.overlaps(memory, used))
-        A = np.ascontiguousarray(self.network.constraint.projection(one.S), float)  # [c-a]
-        drive = UnitDrive(A, one.keep, memory, one.chi_weights, one.chi_root, sqrt(now.heat), now.drift)
-        return UnitStepFromRow(drive, one.S, A @ one.m_u)
+        noise = self.matrices.noise(self.correlation, used) if noise is None else noise
+        begin_norm(*arrays, completed, noise)
+        end_norm(*arrays[:4], completed, noise, self.matrices.overlaps(memory, used))
+        A = np.ascontiguousarray(self.network.constraint.projection(self.S), float)  # [c-a]
+        of = arrays.pairs[Block.KEEP], memory, arrays.lines[Line.CHI_WEIGHTS], arrays.pairs[Block.CHI_ROOT]
+        return UnitStepFromRow(UnitDrive(A, *of, sqrt(now.heat), now.drift), self.S, A @ self.m_u)
 
     def _noise(self) -> None:
         """Weights (p, slots p) of chi_n given the past, and the root (p, p) of what is left of its covariance. Eq. [c-chi]."""
         self._factored()
         solved = self.matrices.given_noise(self.row.M_C, self.order)
         self._solved["factor"] = solved.half
-        given_past(*self.arrays, solved.lines, solved.half, self.order)
+        given_past(*self.arrays[:3], solved.lines, solved.half, self.order)
 
     def _factored(self) -> None:
         """Bring the factor of M_C over the past up to date."""
@@ -246,14 +251,18 @@ class UnitWeights(Recursion):
         """Enter row n into the past (plan made by History.push for step n) and move to step n+1, to `point`. What samples do not
         need to go on is computed here alone: a card works on them meanwhile."""
         state, p, used, merges = self.state, self.units, self.used, wide(plan.merges, self.units)
+        given, lines, pairs, _, m_past = self.arrays
         at, matrices = plan.slot * p, (state.Q, state.R, state.M_C)
         self._keep_solved()
-        scale_step(*self.arrays, after.drive.A, self.matrices.responses(after.drive.memory, used))
+        scale_step(given, lines, pairs, after.drive.A, self.matrices.responses(after.drive.memory, used))
         if self.looks_ahead:
-            look_ahead(*self.arrays, self.experiment.update.lookahead(state.n + 1), after.m, merges, at)
+            look_ahead(lines, pairs, self.experiment.update.lookahead(state.n + 1), merges, at)
+            state.m_w[...] = after.m
         if len(merges):
             merge_matrices(merges, matrices)
-        enter_past(self.arrays, matrices, state.jitter, merges, at, used)
+            merge_past(lines, m_past, state.jitter, merges)
+        enter_past(lines, pairs, *matrices, at, used)
+        state.jitter[at : at + p], state.m_past[:, at : at + p] = self.estimator.jitter * self.row.M_C_now.diagonal(), state.m.T
         state.m[...], state.a, state.beta, state.n = point.m, point.a, point.beta, state.n + 1
         self.matrices.entered(at)
         for join in plan.joins:
