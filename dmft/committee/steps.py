@@ -262,9 +262,10 @@ def scale_step(given, lines, pairs, A, through_memory):
 def look_ahead(lines, pairs, beta, merges, at):
     """Row n+1 of y from that of w, y_{n+1} = (1 + beta) w_{n+1} - beta w_n; the row of w_{n+1} goes into the state. at: where the
     entries of step n will stand. Eq. [momentum]."""
-    Q_row, R_row, Q_last, R_last = lines[Line.NEXT_Q_ROW], lines[Line.NEXT_R_ROW], pairs[Block.NEXT_Q_LAST], pairs[Block.NEXT_R_LAST]
-    norm, cross, Qw_now, Qww = pairs[Block.NEXT_Q_NOW], pairs[Block.NEXT_BACK], pairs[Block.QW_NOW], pairs[Block.QWW]
-    units, Qw_row, Rw_row = len(norm), lines[Line.QW_ROW], lines[Line.RW_ROW]
+    Q_row, R_row, Q_last = lines[Line.NEXT_Q_ROW], lines[Line.NEXT_R_ROW], pairs[Block.NEXT_Q_LAST]
+    R_last, norm, cross = pairs[Block.NEXT_R_LAST], pairs[Block.NEXT_Q_NOW], pairs[Block.NEXT_BACK]
+    Qw_row, Rw_row, Qw_now, Qww = lines[Line.QW_ROW], lines[Line.RW_ROW], pairs[Block.QW_NOW], pairs[Block.QWW]
+    units = len(norm)
     for r in range(units):
         for j in range(Q_row.shape[1]):
             Q_w, R_w = Q_row[r, j], R_row[r, j]
