@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 from numba import njit
 
+from dmft.committee.lines import put_upto
 from dmft.committee.matrices import Matrices, Solved
 from dmft.committee.state import UnitState
 from dmft.core.compiled import UNCOUNTED
@@ -99,10 +100,6 @@ def inverse_rows(L, solved, first, out):
             row[j] /= L[r, r]
 
 
-def _of_past(lines: np.ndarray, half: np.ndarray, past: int) -> Solved:
-    return Solved(lines[:, :past], np.ascontiguousarray(half[:, :past]))
-
-
 class Trip:
     """Lines on their way to the card and results on their way back. tasks: of `products`, for one launch after the other; a result
     that the next one needs is -1 - its place."""
@@ -130,6 +127,8 @@ class CardMatrices(Matrices):
         self.copies = gpu.zeros((MATRICES_ON_CARD, self.size, self.size))
         self.news = gpu.mirror(HEAD + len(NewRows) * units * self.size)  # where rows go, and rows
         self.news_lines = self.news.host[HEAD:].reshape(len(NewRows), units, self.size)
+        self.news.host[:HEAD] = NOT_SENT
+        self.waiting = self.news_under_way = False  # new rows
         trip = partial(Trip, gpu, units, self.size)
         # Lines of a row: correlation, memory, M_C, Q. Results: noise, overlaps, half of M_C and Q, their lines, and two in between.
         # M_C is nearly singular where kernels are smooth, Q + eps D is not.
@@ -146,6 +145,7 @@ class CardMatrices(Matrices):
     def take(self, state: UnitState) -> None:
         super().take(state)
         self._arrive()
+        self.news.host[:HEAD], self.waiting = NOT_SENT, False
         self.rows = dict.fromkeys(INVERSES, 0)  # of W that are on the card, or on their way
         self.next: dict[str, np.ndarray | None] = dict.fromkeys(INVERSES)  # half W of the rows after these, where known
         for trip in self.trips.values():
@@ -162,17 +162,15 @@ class CardMatrices(Matrices):
         """Let lines, of which `past` entries count, go to the card; of: those by which their results are found."""
         trip = self.trips[name]
         for place, line in zip(trip.lines, lines):
-            place[:, :past] = line[:, :past]
+            put_upto(line, past, place)
         trip.sent.host[0], trip.of, trip.under_way = past, of, True
-        news = bool((self.news.host[: len(NewRows)] >= 0).any())
-        self.queue.run((name, news), partial(self._launch, trip, news))
+        self.send()
+        self.queue.run(name, partial(self._launch, trip))
         return trip
 
-    def _launch(self, trip: Trip, news: bool) -> None:
-        """All launches of a trip, which takes new rows along where there are any."""
+    def _launch(self, trip: Trip) -> None:
+        """All launches of a trip."""
         size = np.int32(self.size)
-        if news:
-            self._launch_news()
         trip.sent.send()
         for tasks in trip.tasks:
             self.kernel["products"]((self.size // ROWS_OF_BLOCK, len(tasks)), (WARP * WARPS_OF_BLOCK,), (
@@ -187,7 +185,8 @@ class CardMatrices(Matrices):
     def _arrive(self) -> None:
         """Wait for all that is on its way."""
         self.queue.wait()
-        self.news.host[:HEAD] = NOT_SENT
+        if self.news_under_way:
+            self.news.host[:HEAD], self.news_under_way = NOT_SENT, False
         for trip in self.trips.values():
             trip.under_way = False
 
@@ -197,13 +196,12 @@ class CardMatrices(Matrices):
         return trip.results.host
 
     def _put(self, place: int, at: int, rows: np.ndarray | None = None) -> np.ndarray:
-        """Room for new rows (p, size) from row `at` on, which the next trip takes along; rows: what is to stand there."""
-        if any(trip.under_way for trip in self.trips.values()):  # it may be taking rows along
-            self._arrive()
+        """Room for new rows (p, size) from row `at` on, which go before the next trip; rows: what is to stand there."""
         if self.news.host[place] >= 0:  # one block of rows at a time
-            self.queue.run("news", self._launch_news)
+            self.send()
+        if self.news_under_way:
             self._arrive()
-        self.news.host[place] = at
+        self.news.host[place], self.waiting = at, True
         if rows is not None:
             self.news_lines[place] = rows
         return self.news_lines[place]
@@ -243,7 +241,7 @@ class CardMatrices(Matrices):
     def given_noise(self, M_C: np.ndarray, order: np.ndarray) -> Solved:
         found = self._of_row(2, M_C)
         self.next["factor"] = found[4, :, : len(order)]
-        return _of_past(found[4], found[2], len(order))
+        return Solved(found[4], found[2])
 
     def given_weights(self, residual: np.ndarray, order: np.ndarray) -> tuple[Solved, Callable[[], Solved]]:
         past, row = len(order), self._of_row(3, self.state.Q_row)
@@ -251,13 +249,20 @@ class CardMatrices(Matrices):
         self.next["ridge"] = row[5, :, :past]
         def of_residual() -> Solved:
             half, lines = self._results(trip)
-            return _of_past(lines, half, past)
+            return Solved(lines, half)
 
-        return _of_past(row[5], row[3], past), of_residual
+        return Solved(row[5], row[3]), of_residual
 
     # --- what changes ------------------------------------------------------------------------------------------
 
+    def send(self) -> None:
+        """Let new rows go to the card."""
+        if self.waiting:
+            self.queue.run("news", self._launch_news)
+            self.waiting, self.news_under_way = False, True
+
     def entered(self, at: int) -> None:
+        self.trips["step"].of = ()
         self._put(NewRows.Q, at, self.state.Q[at : at + self.units])
         self._put(NewRows.R, at, self.state.R[at : at + self.units])
 

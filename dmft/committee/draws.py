@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from dmft.committee.weights import lower_root
+from dmft.committee.steps import lower_root
 from dmft.model.experiment import Experiment
 from dmft.model.network import TwoLayer
 from dmft.samples.sampling import Sampling, first_changes, later_normals, point_set
@@ -48,7 +48,7 @@ def draw_units(experiment: Experiment, network: TwoLayer, sampling: Sampling, in
     kappa = ndtri(points[:, :k])
     y = network.label(kappa, np.sqrt(network.label_noise) * ndtri(points[:, -1]) if network.label_noise > 0 else 0.0)
     s = experiment.batch.first(points[:, batch], sampling.keys[1], index)
-    root = lower_root(network.Q0, np.zeros(p))
+    lower_root(network.Q0, np.zeros(p), root := np.zeros((p, p)))
     slope = network.label.slope(kappa) if network.by_parts else np.zeros_like(kappa)
     return UnitDraws(index, later.name[index], later.sign[index], kappa, y, slope, -ndtri(points[:, k:batch]) @ root.T, s,
                      index < sampling.carriers, probes(index, p), ndtri(points[:, batch + 1 : z]),

@@ -123,8 +123,8 @@ class GpuUnits:
     def _formulas(self, sampling: Sampling, own: int, dtype) -> str:
         """What stands before the kernels: formulas from Python, constants, and where sums stand in a line."""
         network, tiling = self.network, self.tiling
-        starts = {name: place.start if isinstance(place, slice) else place for name, place in self.places._asdict().items()}
-        places = {f"AT_{name.upper()}": place for name, place in starts.items() if name != "numbers"}
+        starts = zip(self.places._fields, self.places.starts)
+        places = {f"AT_{name.upper()}": place for name, place in starts if name != "numbers"}
         numbers = {"UNITS": network.units, "DIRECTIONS": network.directions, "KINKED": int(network.kinked),
                    "STEIN": int(self.stein), "IDENTITY": int(sampling.identity), "NONE": NONE, "UNUSED": f"({UNUSED}ll)",
                    **{name.upper(): value for name, value in Bounds.of(sampling.estimator)._asdict().items()},

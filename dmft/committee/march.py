@@ -16,8 +16,9 @@ from dmft.committee.draws import draw_units
 from dmft.committee.gpu import MOST_BLOCKS, GpuUnits, UnitTiling
 from dmft.committee.kernels import PastSteps, empty_kernels, enter_units
 from dmft.committee.longer import UnitLonger
-from dmft.committee.rows import estimate
+from dmft.committee.rows import RowEstimates
 from dmft.committee.samples import CommitteeSamples
+from dmft.committee.steps import bounded, sound
 from dmft.committee.weights import UnitWeights
 from dmft.core.device import Gpu
 from dmft.equations.history import History
@@ -83,6 +84,7 @@ class CommitteeMarch(Forward):
         self.samples = (GpuUnits(gpu, experiment, *arguments[1:], dtype, tiling) if gpu else
                         CommitteeSamples(experiment, *arguments, full_tangents, dtype))
         self.exchangeable = network.exchangeable
+        self.rows = RowEstimates(self.weights, self.samples.places, self.use, self.exchangeable)
         p, k = network.units, network.directions
         shapes = {"m": (p, k), "C": (p, p), "a": (p,), "beta": (p,), "loss": (), "delta_nu": (p, p), "mu": (p, k), "ibp_gap": ()}
         shapes |= dict.fromkeys(experiment.observables, ())
@@ -100,12 +102,12 @@ class CommitteeMarch(Forward):
         """Estimate row n from the sums over all blocks, record it, and go to n+1 (the last row is only recorded)."""
         weights, sums, n, places = self.weights, totals[0], self.weights.n, self.samples.places
         largest = weights.estimator.largest
-        if not (np.abs(sums) < largest).all():
+        if not bounded(sums, largest):
             self.diverged = True
             return
-        found = estimate(weights, places, sums, self.use, self.exchangeable)
+        found = self.rows.estimate(sums)
         after, steps = weights.step_from_row(found.row, found.noise), PastSteps.of(self.history)
-        self.diverged = not (np.isfinite(after.S).all() and 0 < np.trace(after.S) < largest and np.isfinite(after.drive.A).all())
+        self.diverged = not sound(after.S, after.drive.A, largest)
         plan = self.history.push(n) if n < self.experiment.steps and not self.diverged else None
         if plan is not None:  # first of all: a card then works beside what follows
             self.samples.advance(after.drive, plan)
@@ -119,7 +121,7 @@ class CommitteeMarch(Forward):
             self.curves[name][n] = value
         enter_units(self.kernels, self.columns, self.kept, weights, found.row, steps)
         if plan is not None:
-            weights.advance(found.row, after, point, plan)
+            weights.advance(after, point, plan)
 
     def empty_kernels(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         return empty_kernels(self.kept, self.network.units)

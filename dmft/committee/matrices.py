@@ -17,7 +17,7 @@ from dmft.equations.history import History
 
 
 class Solved(NamedTuple):
-    """Lines in order of time times the inverse of L L^T, and half of it, times that of L^T."""
+    """Lines in order of time times the inverse of L L^T, and half of it, times that of L^T; they may be longer than the past."""
 
     lines: np.ndarray
     half: np.ndarray
@@ -74,3 +74,6 @@ class Matrices:
 
     def factored(self, name: str, start: int, size: int) -> None:
         """Rows start .. size-1 of a factor of the state have been made."""
+
+    def send(self) -> None:
+        """There will be no more rows before the next step."""

@@ -6,10 +6,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 
-from dmft.committee.algebra import factor_lines, keep_solved
-from dmft.committee.lines import kernel_lines
-from dmft.committee.weights import UnitCoefficients, UnitOverlaps, UnitRow, UnitWeights
+from dmft.committee.arrays import Block, Line, Mean
+from dmft.committee.weights import UnitRow, UnitWeights
+from dmft.core.compiled import INNER, UNCOUNTED
+from dmft.equations.noise import dot
 from dmft.equations.rows import InUse
 from dmft.model.network import TwoLayer
 
@@ -40,6 +42,11 @@ class SumPlaces(NamedTuple):
         v = ends[-1]
         return cls(gp, gk, gh, gg, push, g, response, v, v + 1, v + 2, slice(v + 3, v + 3 + p * k), v + 3 + p * k, v + 4 + p * k)
 
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """Where each of them begins, for compiled code."""
+        return tuple(place.start if isinstance(place, slice) else place for place in self)
+
 
 def sums_in_use(numbers: np.ndarray, groups: np.ndarray, used: int) -> np.ndarray:
     """Sums of blocks of samples in one line each, (blocks, numbers + 3 p used), of the entries ever in use; groups (blocks, 3 p,
@@ -51,116 +58,149 @@ def sums_in_use(numbers: np.ndarray, groups: np.ndarray, used: int) -> np.ndarra
 
 
 class Estimated(NamedTuple):
-    """Row n, its overlaps with the noise, and the largest residual of the identity for the row as sampled."""
+    """Row n, its overlaps with the noise of the past (p, slots p), and the largest residual of the identity for the row as
+    sampled."""
 
     row: UnitRow
-    noise: UnitOverlaps | None
+    noise: np.ndarray | None
     gap: float
 
 
-def alike(kernel: np.ndarray) -> np.ndarray:
-    """A kernel (p, slots p), or (p, p), averaged over the permutations of the units: X 1 + Y 1 1^T for every slot. Eq.
+@njit(**INNER)
+def _make_alike(kernel, used):
+    """A kernel (p, slots p), or (p, p), averaged over the permutations of the units, in place: X 1 + Y 1 1^T for every slot. Eq.
     [c-exchange]."""
     p = len(kernel)
-    blocks = kernel.reshape(p, -1, p)
-    same = np.einsum("rjr->j", blocks) / p
-    other = (blocks.sum(axis=(0, 2)) - p * same) / (p * (p - 1))
-    eye = np.eye(p)[:, None, :]
-    return (same[None, :, None] * eye + other[None, :, None] * (1.0 - eye)).reshape(kernel.shape)
+    for first in range(0, used, p):
+        same = every = 0.0
+        for r in range(p):
+            same += kernel[r, first + r] / p
+            for q in range(p):
+                every += kernel[r, first + q]
+        other = (every - p * same) / (p * (p - 1))
+        for r in range(p):
+            for q in range(p):
+                kernel[r, first + q] = same if r == q else other
 
 
-def estimate(weights: UnitWeights, places: SumPlaces, sums: np.ndarray, use: InUse, exchangeable: bool) -> Estimated:
-    """Row n of the kernels from the sums of `CommitteeSamples.row_sums` over all samples (weights add up to one)."""
-    p, k, alpha = weights.units, weights.network.directions, weights.experiment.alpha
-    gk = sums[places.gk].reshape(p, k)
-    carried = sums[places.carried] if use.identity and sums[places.carried] > 0 else 1.0
-    M_C, K_R, gH = kernel_lines(sums[places.numbers :].reshape(3, p, -1), alpha, carried, weights.history.slots * p)
-    row = UnitRow(
-        delta_nu=alpha * sums[places.gp].reshape(p, p),  # [c-nu]
-        mu=alpha * gk,  # [c-mu]
-        M_C_now=alpha * sums[places.gg].reshape(p, p),  # [c-MC]
-        M_C=M_C,
-        K_R=K_R,
-    )
-    overlaps, label = UnitOverlaps(gH, alpha * sums[places.gh].reshape(p, p)), sums[places.label].reshape(p, k)
-    if exchangeable:
-        row = UnitRow(alike(row.delta_nu), np.tile(row.mu.mean(axis=0), (p, 1)), *map(alike, row[2:]))
-        overlaps, label = UnitOverlaps(*map(alike, overlaps)), np.tile(label.mean(axis=0), (p, 1))
-    g_squared, noise, largest, spread = float(np.trace(sums[places.gg].reshape(p, p))) / p, None, 0.0, 0.0
-    if use.identity:
-        mean = sums[places.response] / carried
-        spread = max(float(sums[places.response2] / carried - mean @ mean), 0.0) / p
-        eps = strength(weights, g_squared, use.trusted, spread)
+@njit(**INNER)
+def _make_rows_alike(X):
+    """Every row of X (p, k) is their mean, in place."""
+    p, k = X.shape
+    for t in range(k):
+        mean = 0.0
+        for r in range(p):
+            mean += X[r, t] / p
+        for r in range(p):
+            X[r, t] = mean
+
+
+@njit(**UNCOUNTED)
+def make_alike(lines, pairs, means, used):
+    """Averages of row n over the permutations of the units, in place. Eq. [c-exchange]."""
+    for which in range(Line.M_C, Line.OVERLAPS + 1):
+        _make_alike(lines[which], used)
+    for which in range(Block.DELTA_NU, Block.OVERLAPS_NOW + 1):
+        _make_alike(pairs[which], len(pairs[which]))
+    for which in range(Mean.MU, Mean.LABEL + 1):
+        _make_rows_alike(means[which])
+
+
+@njit(**UNCOUNTED, error_model="numpy")
+def row_of_sums(lines, pairs, means, sums, places, alpha, carried, used):
+    """Row n from the sums over samples, and what the identity and [c-stein] need besides; 0 from `used` on. Eqs. [c-nu], [c-mu],
+    [c-MC], [c-MR]."""
+    M_C, K_R, overlaps, mu, label = lines[Line.M_C], lines[Line.K_R], lines[Line.OVERLAPS], means[Mean.MU], means[Mean.LABEL]
+    (units, size), k, group, back = M_C.shape, mu.shape[1], len(M_C) * used, -alpha / carried
+    for r in range(units):
+        at = places[12] + r * used
+        for j in range(used):
+            M_C[r, j] = alpha * sums[at + j]  # [c-MC]
+            K_R[r, j] = back * sums[at + group + j]  # [c-MR]
+            overlaps[r, j] = alpha * sums[at + 2 * group + j]  # [c-ibp]
+        for j in range(used, size):
+            M_C[r, j] = K_R[r, j] = overlaps[r, j] = 0.0
+        for q in range(units):
+            at = r * units + q
+            pairs[Block.DELTA_NU, r, q] = alpha * sums[places[0] + at]  # [c-nu]
+            pairs[Block.M_C_NOW, r, q] = alpha * sums[places[3] + at]  # [c-MC]
+            pairs[Block.OVERLAPS_NOW, r, q] = alpha * sums[places[2] + at]
+        for t in range(k):
+            mu[r, t] = alpha * sums[places[1] + r * k + t]  # [c-mu]
+            label[r, t] = alpha * sums[places[10] + r * k + t]
+
+
+@njit(**UNCOUNTED, error_model="numpy")
+def sizes_of_row(sums, places, carried, units):
+    """<g.g>/p, and the variance of g'_n sum_k T_nk over samples."""
+    g_squared = mean_squared = 0.0
+    for r in range(units):
+        g_squared += sums[places[3] + r * (units + 1)]
+    for k in range(units * units):
+        mean = sums[places[6] + k] / carried
+        mean_squared += mean * mean
+    spread = sums[places[8]] / carried - mean_squared
+    return g_squared / units, (0.0 if spread < 0.0 else spread) / units
+
+
+@njit(**UNCOUNTED)
+def control_mu(lines, pairs, means, m_past, used, share):
+    """mu from <g kappa^T> and from integration by parts in kappa, combined as `controlled` in equations/rows.py does. The
+    weights of the blocks of K_R are those of the completed row. Eq. [c-stein]."""
+    mu, m, memory, delta_nu, label = means[Mean.MU], means[Mean.M], lines[Line.COMPLETED], pairs[Block.DELTA_NU], means[Mean.LABEL]
+    for r in range(len(m)):
+        for t in range(m.shape[1]):
+            through_fields = -dot(memory[r], m_past[t], used)
+            for q in range(len(m)):
+                through_fields += delta_nu[r, q] * m[q, t]
+            mu[r, t] -= share * (mu[r, t] - through_fields - label[r, t])  # [c-stein]
+
+
+class RowEstimates:
+    """Row n of the kernels from sums over samples. Rows are estimated in place: one is gone with the next."""
+
+    def __init__(self, weights: UnitWeights, places: SumPlaces, use: InUse, exchangeable: bool):
+        self.weights, self.places, self.starts, self.use, self.exchangeable = weights, places, places.starts, use, exchangeable
+
+    def estimate(self, sums: np.ndarray) -> Estimated:
+        """The row from the sums of `CommitteeSamples.row_sums` over all samples (weights add up to one)."""
+        weights, places, use, arrays, used = self.weights, self.places, self.use, self.weights.arrays[1:4], self.weights.known.used
+        carried = float(sums[places.carried]) if use.identity and sums[places.carried] > 0 else 1.0
+        g_squared, spread = sizes_of_row(sums, self.starts, carried, weights.units)
+        eps = strength(weights, g_squared, use.trusted, spread) if use.identity else None
         if eps is not None:
             _keep_factor(weights, eps)
-        correlation, step = weights.begin(row)
-        noise = weights.noise_overlaps(correlation)
-        residual, largest = identity_residual(weights, step, overlaps, noise)
-        row = row if eps is None else solved(weights, row, residual)
-    if use.stein:
-        faint = use.faint * spread / use.share
-        row = controlled(weights, row, alpha * label, float(sums[places.wild]), g_squared / (g_squared + faint) if faint else 1.0,
-                         use.late)
-    return Estimated(row, noise, largest)
+        row_of_sums(*arrays, sums, self.starts, weights.experiment.alpha, carried, used)
+        if self.exchangeable:
+            make_alike(*arrays, used)
+        if use.identity:
+            weights.begin()
+        noise, largest = weights.identity_residual() if use.identity else (None, 0.0)
+        if eps is not None:
+            weights.complete()
+        if use.stein:
+            faint = use.faint * spread / use.share if use.identity else 0.0
+            self._control(float(sums[places.wild]), g_squared / (g_squared + faint) if faint else 1.0)
+        return Estimated(weights.row, noise, largest)
 
-
-def controlled(weights: UnitWeights, row: UnitRow, label: np.ndarray, wild: float, share: float, late: float) -> UnitRow:
-    """mu from <g kappa^T> and from integration by parts in kappa, combined as `_controlled` in equations/rows.py does. label
-    (p, k): alpha <g' Y + (s/l) d2v/dh dy (dphi/dkappa)^T>. Eq. [c-stein]."""
-    state, t, by = weights.state, weights.experiment.t_n[weights.n], weights.estimator
-    through_fields = row.delta_nu @ state.m - weights.history.unit_weights(row.K_R) @ state.m_past.T
-    share /= (1 + (wild / by.control_fade_weight) ** 4) * (1 + (t / late) ** 4)
-    return row._replace(mu=row.mu - share * (row.mu - through_fields - label))  # [c-stein]
-
-
-def identity_residual(weights: UnitWeights, step: UnitCoefficients, overlaps: UnitOverlaps, noise: UnitOverlaps
-                      ) -> tuple[UnitOverlaps, float]:
-    """e_j, the residual of the identity for the row of a step, and its largest entry. overlaps: alpha <g_n h_j^T>. Eq. [c-ibp]."""
-    state, now, x = weights.state, weights.settings, weights.overlaps_of_step(step, noise)
-    past, present = weights.free * state.Q_row - x.past, weights.free * state.Q_now - x.now
-    if now.recoil:
-        past -= now.recoil * state.Q[weights.last]
-        present -= now.recoil * state.Q_row[:, weights.last].T
-    if now.drift:
-        past, present = past + now.drift * state.Qw_row, present + now.drift * state.Qw_now
-    residual = UnitOverlaps(past / now.eta - overlaps.past, present / now.eta - overlaps.now)
-    each = np.abs(residual.past)
-    if not weights.history.full:
-        each = each.reshape(weights.units, -1, weights.units) / weights.history.divisor[:, None]
-    return residual, float(max(each.max(), np.abs(residual.now).max()))
+    def _control(self, wild: float, share: float) -> None:
+        """mu by parts. Eq. [c-stein]."""
+        weights = self.weights
+        t, by = float(weights.experiment.t_n[weights.n]), weights.estimator
+        weights.history.unit_weights(weights.row.K_R, weights.completed)
+        share /= (1 + (wild / by.control_fade_weight) ** 4) * (1 + (t / self.use.late) ** 4)
+        control_mu(*weights.arrays[1:], weights.known.used, share)
 
 
 def strength(weights: UnitWeights, g_squared: float, share: float, spread: float) -> float | None:
     """eps of the ridge; None where tangents have no noise. g_squared: <g.g>/p; share: K_T/K as far as it is trusted, 0 without
     tangents; spread: variance of g'_n sum_k T_nk over samples. Eq. [c-ibp]."""
-    by, state, order = weights.estimator, weights.state, weights.history.order
-    diagonal = state.Q.diagonal()[: weights.history.upto * weights.units]
-    if not weights.history.full:
-        diagonal = diagonal.reshape(-1, weights.units)[order] / weights.history.divisor[order, None]
-    floor = by.ridge_floor * float(diagonal.sum() + np.trace(state.Q_now))
+    by = weights.estimator
+    floor = by.ridge_floor * weights.known.trace
     if share == 0.0:
         return floor
     s2 = by.ridge_prior * spread / (spread + by.ridge_alike)
-    return max(share * g_squared * (state.n + 1) / s2, floor) if s2 > 0.0 else None
-
-
-def solved(weights: UnitWeights, row: UnitRow, residual: UnitOverlaps) -> UnitRow:
-    """The row corrected by Y with Y (Q + eps D) = e: M_R += D Y of the past, delta_nu -= Y of the present. Eq. [c-ibp]."""
-    state, p, order = weights.state, weights.units, weights.order
-    (pulled, half), of_residual = weights.matrices.given_weights(residual.past, order)  # Q(n, .) times the inverse over the past
-    state.ridge_known = keep_solved(state.ridge, half)
-    # The present step is the last unknown: it is solved for first, then the past given its value.
-    values, vectors = np.linalg.eigh(_symmetric(state.Q_now + state.ridge_eps * np.eye(p) - weights.inner(half, half)))
-    left = (vectors / np.maximum(values, state.ridge_eps)) @ vectors.T
-    alone, half_alone = of_residual()
-    now = (residual.now - weights.inner(half_alone, half)) @ left
-    K_R, change = row.K_R.copy(), alone - now @ pulled
-    K_R[:, weights.past] += change if weights.history.full else np.repeat(weights.history.divisor, p)[order] * change
-    return row._replace(K_R=K_R, delta_nu=_symmetric(row.delta_nu - now))
-
-
-def _symmetric(X: np.ndarray) -> np.ndarray:
-    return 0.5 * (X + X.T)
+    return max(share * g_squared * (weights.n + 1) / s2, floor) if s2 > 0.0 else None
 
 
 def _keep_factor(weights: UnitWeights, eps: float) -> None:
@@ -170,10 +210,6 @@ def _keep_factor(weights: UnitWeights, eps: float) -> None:
     eps = max(eps, state.ridge_least)
     if not eps / by.ridge_stale < state.ridge_eps < eps * by.ridge_stale:
         state.ridge_eps, state.ridge_from = eps, 0
-    size, order, start = np.repeat(weights.history.size, weights.units), weights.order, state.ridge_from
-    while factor_lines(state.Q, state.ridge_eps * size, order, state.ridge, min(state.ridge_from, len(order)),
-                       state.ridge_known) and state.ridge_eps < by.ridge_max:
+    while not weights.factor_ridge(anyhow=state.ridge_eps >= by.ridge_max):
         state.ridge_eps, state.ridge_from = by.ridge_stale * state.ridge_eps, 0
-        state.ridge_least, start = state.ridge_eps, 0
-    weights.matrices.factored("ridge", start, len(order))
-    state.ridge_from = len(order)
+        state.ridge_least = state.ridge_eps

@@ -285,9 +285,9 @@ class CommitteeSamples:
             self.fields.v[:] = there.v
         if self.network.kinked:
             self.fields.curve[:] = 0.0  # without s'' there is no derivative of g: the response comes by [c-ibp] alone
-        places = tuple(place.start if isinstance(place, slice) else place for place in self.places)
         terms = UnitTerms(self.used, self.identity, self.stein, self.bounds.y_outlier, self.bounds.tangent_sum_max)
-        _row_sums(self.block, places, self.units, self.fields, self.past, self.tangents, terms, self._numbers, self._groups)
+        of = self.block, self.places.starts, self.units, self.fields, self.past, self.tangents
+        _row_sums(*of, terms, self._numbers, self._groups)
         return sums_in_use(self._numbers, self._groups, used)
 
     def begin_sums(self, point: UnitPoint | UnitState) -> None:

@@ -1,7 +1,7 @@
 """The macroscopic equations of a committee: m (p, k), C = Q + m m^T and R (blocks p x p) from one row of kernels at a time.
 
 Arrays over slots are flattened, (slot, unit) -> slot p + unit, so that Q, R, M_C and the factors are plain matrices of size
-slots p, and "row n" is p rows. equations/weights.py has the same for one unit. Eqs. [c-Q], [c-m], [c-a], [c-R], [c-chi].
+slots p, and "row n" is p rows. steps.py has the formulas; equations/weights.py has the same for one unit.
 """
 
 from __future__ import annotations
@@ -11,13 +11,28 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dmft.committee.algebra import against, factor_lines, join_lines, keep_solved
-from dmft.committee.lines import add_both
+from dmft.committee.algebra import factor_lines, join_lines, keep_solved
+from dmft.committee.arrays import Block, Line, Mean, UnitArrays
 from dmft.committee.matrices import Matrices
 from dmft.committee.state import UnitState
+from dmft.committee.steps import (
+    begin_norm,
+    begin_residual,
+    complete,
+    end_norm,
+    enter_past,
+    find_residual,
+    given_past,
+    given_weights,
+    look_ahead,
+    merge_past,
+    recoiled,
+    scale_step,
+    trace_of_past,
+)
 from dmft.equations.blocks import NONE
 from dmft.equations.history import History, Plan
-from dmft.equations.recursion import merge_matrices, merge_vectors
+from dmft.equations.recursion import merge_matrices
 from dmft.equations.stepping import Recursion
 from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.model.experiment import Experiment
@@ -46,37 +61,6 @@ class UnitDrive(NamedTuple):
     drift: float = 0.0  # coefficient of w_n, where gradients are taken at another point; A works on it, too
 
 
-class UnitCoefficients(NamedTuple):
-    """A step before it is scaled: the coefficients of the present position and of the past."""
-
-    keep: np.ndarray  # (p, p)
-    memory: np.ndarray  # (p, slots p)
-
-
-class UnitBegun(NamedTuple):
-    """What follows from a row as it was sampled, before it is completed."""
-
-    correlation: np.ndarray  # (p, slots p) of chi_n with the past, as weights of its blocks
-    step: UnitCoefficients
-
-
-class UnitOverlaps(NamedTuple):
-    """Averages with the present row n: with the past, as block sums, and with the present."""
-
-    past: np.ndarray  # (p, slots p)
-    now: np.ndarray  # (p, p)
-
-
-class UnitNext(NamedTuple):
-    """Row n+1 of Q against the past, before step n itself enters the past, and m_{n+1}."""
-
-    Q_row: np.ndarray  # (p, slots p)
-    Q_with_last: np.ndarray  # (p, p)
-    Q_now: np.ndarray  # (p, p)
-    m: np.ndarray  # (p, k)
-    with_previous: np.ndarray  # (p, p) <w_{n+1} w_n^T>, where the rule looks ahead
-
-
 class UnitPoint(NamedTuple):
     """Where the loss is evaluated at a step."""
 
@@ -90,8 +74,17 @@ class UnitStepFromRow(NamedTuple):
     """What follows from row n of the kernels."""
 
     drive: UnitDrive
-    next: UnitNext
     S: np.ndarray  # (p, p) Gram matrix of the step before it is scaled
+    m: np.ndarray  # (p, k) m_{n+1} of the weights
+
+
+class AtStep(NamedTuple):
+    """What a step has before its row is known."""
+
+    n: int
+    used: int  # entries of lines over slots
+    order: np.ndarray  # the entries of the past in order of time
+    trace: float  # of Q, per step
 
 
 def wide(merges: np.ndarray, units: int) -> np.ndarray:
@@ -106,16 +99,6 @@ def widened(order: np.ndarray, units: int) -> np.ndarray:
     return (order[:, None] * units + np.arange(units)).ravel()
 
 
-def lower_root(S: np.ndarray, least: np.ndarray) -> np.ndarray:
-    """Lower triangular root of a nearly positive matrix (p, p); pivots are at least those of `least` (p,)."""
-    root = np.zeros_like(S)
-    for i in range(len(S)):
-        for j in range(i):
-            root[i, j] = (S[i, j] - root[i, :j] @ root[j, :j]) / root[j, j] if root[j, j] > 0 else 0.0
-        root[i, i] = sqrt(max(S[i, i] - root[i, :i] @ root[i, :i], least[i], 0.0))
-    return root
-
-
 class UnitWeights(Recursion):
     """The macroscopic recursion of a committee, one row of kernels at a time."""
 
@@ -125,17 +108,30 @@ class UnitWeights(Recursion):
                  matrices: Matrices | None = None):
         super().__init__(experiment, history, estimator)
         self.network, self.units, self.state = network, network.units, UnitState.at_start(history.slots, network)
-        self.looks_ahead, self._one = experiment.update.looks_ahead, np.eye(network.units)
-        self.matrices, self._order = matrices or Matrices(history, network.units), (-1, np.empty(0, np.int64))
-        self.matrices.take(self.state)
+        self.looks_ahead, self.matrices = experiment.update.looks_ahead, matrices or Matrices(history, network.units)
+        self.arrays = UnitArrays.empty(network.units, network.directions, history.slots * network.units)
+        lines, pairs, means = self.arrays[1:4]
+        self.row = UnitRow(pairs[Block.DELTA_NU], means[Mean.MU], pairs[Block.M_C_NOW], lines[Line.M_C], lines[Line.K_R])
+        self.correlation, self.memory, self.completed = lines[Line.CORRELATION], lines[Line.MEMORY], lines[Line.COMPLETED]
+        self.residual, self.S, self.m_u = lines[Line.RESIDUAL], pairs[Block.S], means[Mean.M_U]
         if self.looks_ahead:
             state = self.state
             state.Qw_row, state.Rw_row = np.zeros_like(state.Q_row), np.zeros_like(state.R_row)
             state.Qw_now, state.Qww, state.m_w = state.Q_now.copy(), state.Q_now.copy(), state.m.copy()
+        self._take_state()
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         super().restore(arrays)
+        self._take_state()
+
+    def _take_state(self) -> None:
+        """Let compiled code and the matrices work on the arrays of this state."""
+        for name, array in self.arrays.of_state(self.looks_ahead).items():
+            array[...] = getattr(self.state, name)
+            setattr(self.state, name, array)
         self.matrices.take(self.state)
+        self._known: AtStep | None = None
+        self._solved: dict[str, np.ndarray] = {}  # what solves with the factors left of row n
 
     @property
     def C_now(self) -> np.ndarray:
@@ -155,103 +151,81 @@ class UnitWeights(Recursion):
         return min(-(-self.history.upto * self.units // 8) * 8, self.history.slots * self.units)
 
     @property
-    def last(self) -> slice:
-        """The entries of step n - 1."""
-        first = int(self.history.order[-1]) * self.units
-        return slice(first, first + self.units)
+    def known(self) -> AtStep:
+        """What is known at step n before its row is; as of step n until `advance`."""
+        if self._known is None or self._known.n != self.n:
+            now, state, slots = self.settings, self.state, self.history.order
+            order, last = widened(slots, self.units), int(slots[-1]) * self.units if now.recoil else 0
+            self.arrays.given[0] = (now.eta, self.experiment.eta_0, self.free, now.recoil, now.drift, now.heat,
+                                    self.estimator.jitter, self.looks_ahead, self.used, last)
+            self._known = AtStep(self.n, self.used, order, trace_of_past(state.Q, order, self.history.size, state.Q_now))
+        return self._known
 
     @property
     def order(self) -> np.ndarray:
         """The entries of the past in order of time; as of step n until `advance`."""
-        if self._order[0] != self.n:
-            self._order = self.n, widened(self.history.order, self.units)
-        return self._order[1]
+        return self.known.order
 
-    @property
-    def past(self) -> np.ndarray | slice:
-        """The same as an index."""
-        return slice(0, len(self.order)) if self.history.full else self.order
+    def take_row(self, row: UnitRow) -> None:
+        """Go on with this row."""
+        for mine, other in zip(self.row, row):
+            if mine is not other:
+                mine[...] = other
 
-    def _against(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
-        """A B^T of lines over slots."""
-        return against(A, B, self.matrices.whole, self.used)
-
-    def inner(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
-        """A B^T of a few lines in order of time."""
-        return against(A, B, self.matrices.whole, A.shape[1])
-
-    def begin(self, row: UnitRow) -> UnitBegun:
+    def begin(self) -> None:
         """What a row begins with, while the matrices are asked for its products."""
-        begun = UnitBegun(self.experiment.eta_0 * self.history.unit_weights(row.M_C), self.step_coefficients(row))
-        self.matrices.expect(begun.correlation, begun.step.memory, row.M_C)
-        return begun
+        self.history.unit_weights(self.row.M_C, self.correlation)
+        np.multiply(self.correlation, self.experiment.eta_0, out=self.correlation)
+        self._remember(self.memory)
+        self.matrices.expect(self.correlation, self.memory, self.row.M_C)
 
-    def noise_overlaps(self, correlation: np.ndarray) -> UnitOverlaps:
-        """b_j = <chi_n zeta_j^T>. Eq. [c-Q]."""
-        return UnitOverlaps(self.matrices.noise(correlation, self.used), self._against(correlation, self.state.R_row))
+    def _remember(self, memory: np.ndarray) -> None:
+        """The coefficients of the past (p, slots p) in the step that the row makes. Eqs. [c-h], [momentum]."""
+        self.history.unit_weights(self.row.K_R, memory)
+        if self.settings.recoil:
+            recoiled(self.arrays.given, memory)
 
-    def step_coefficients(self, row: UnitRow) -> UnitCoefficients:
-        """What samples and overlaps have in common in a step. Eqs. [c-h], [momentum]."""
-        now, memory = self.settings, self.history.unit_weights(row.K_R)
-        if now.recoil:
-            memory[:, self.last] -= now.recoil / now.eta * self._one
-        return UnitCoefficients(self.free * self._one - now.eta * row.delta_nu, memory)
+    def identity_residual(self) -> tuple[np.ndarray, float]:
+        """Find the residual of the identity for the row, which has begun. Returns b_j = <chi_n zeta_j^T> of the past, and the
+        largest entry of the residual. Eqs. [c-ibp], [c-Q]."""
+        arrays, used, Q = self.arrays[:3], self.known.used, self.state.Q
+        begin_residual(*arrays)
+        noise, through_memory = self.matrices.noise(self.correlation, used), self.matrices.overlaps(self.memory, used)
+        return noise, find_residual(*arrays, Q, self.history.size, through_memory, noise)
 
-    def overlaps_of_step(self, step: UnitCoefficients, noise: UnitOverlaps) -> UnitOverlaps:
-        """x_j, of the step before it is scaled, with the past and with w_n. Eq. [c-Q]."""
-        state, eta, (keep, memory) = self.state, self.settings.eta, step
-        past = add_both(keep @ state.Q_row, eta, self.matrices.overlaps(memory, self.used), noise.past)
-        now = keep @ state.Q_now + eta * self._against(memory, state.Q_row) + eta * noise.now
-        if self.settings.drift:
-            past, now = past + self.settings.drift * state.Qw_row, now + self.settings.drift * state.Qw_now
-        return UnitOverlaps(past, now)
+    def complete(self) -> None:
+        """Correct the row by what solves the identity for its residual. Eq. [c-ibp]."""
+        order, (lines, pairs) = self.order, self.arrays[1:3]
+        pulled, of_residual = self.matrices.given_weights(self.residual, order)
+        self._solved["ridge"] = pulled.half
+        given_weights(pairs, self.state.ridge_eps, pulled.half, len(order))
+        complete(lines, pairs, pulled, of_residual(), order, self.history.size)
 
-    def step_from_row(self, row: UnitRow, noise: UnitOverlaps | None = None) -> UnitStepFromRow:
-        """What follows from row n; the state stays at step n. noise: that of the row, where known."""
-        state, now, eta = self.state, self.settings, self.settings.eta
+    def step_from_row(self, row: UnitRow, noise: np.ndarray | None = None) -> UnitStepFromRow:
+        """What follows from row n, until another row is asked about; the state stays at step n. noise: b_j of the row, where it has
+        been completed."""
+        arrays, used, completed, now = self.arrays, self.known.used, noise is not None, self.settings
+        memory = self.completed if completed else self.memory
+        self.take_row(row)
         if noise is None:
-            correlation, step = self.begin(row)
-            noise = self.noise_overlaps(correlation)
+            self.begin()
         else:
-            step = self.step_coefficients(row)
-            self.matrices.expect_step(step.memory)
-        (keep, memory), chi = step, self._noise(row)
-        x = self.overlaps_of_step(step, noise)
-        b_z = keep @ noise.now.T + eta * self._against(memory, noise.past) + eta * row.M_C_now  # [c-Q]
-        m_u = self.free * state.m - eta * row.mu  # [c-m]
-        if now.recoil:
-            m_u -= now.recoil * state.m_past[:, self.last].T
-        back, chi_w = self._with_weights(row, keep, memory)
-        q_u = x.now @ keep.T + eta * self._against(x.past, memory) + eta * b_z + now.heat * self._one  # [c-Q]
-        if now.drift:  # x has its part already
-            q_u += now.drift * (back + eta * chi_w.T)
-            m_u += now.drift * state.m_w
-        q_u = 0.5 * (q_u + q_u.T)
-        S = q_u + m_u @ m_u.T
-        A = self.network.constraint.projection(S)  # [c-a]
-        following = UnitNext(A @ x.past, A @ x.now, A @ q_u @ A.T, A @ m_u, A @ back)
-        return UnitStepFromRow(UnitDrive(A, keep, memory, *chi, sqrt(now.heat), now.drift), following, S)
+            self._remember(memory)
+            self.matrices.expect_step(memory)
+        self._noise()
+        noise = self.matrices.noise(self.correlation, used) if noise is None else noise
+        begin_norm(*arrays, completed, noise)
+        end_norm(*arrays[:4], completed, noise, self.matrices.overlaps(memory, used))
+        A = np.ascontiguousarray(self.network.constraint.projection(self.S), float)  # [c-a]
+        of = arrays.pairs[Block.KEEP], memory, arrays.lines[Line.CHI_WEIGHTS], arrays.pairs[Block.CHI_ROOT]
+        return UnitStepFromRow(UnitDrive(A, *of, sqrt(now.heat), now.drift), self.S, A @ self.m_u)
 
-    def _with_weights(self, row: UnitRow, keep: np.ndarray, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """<u w_n^T> and <chi_n w_n^T> (p, p), of the unscaled step u and the weights w_n it starts from; 0 unless the rule looks
-        ahead. Eq. [momentum]."""
-        if not self.looks_ahead:
-            return np.zeros((self.units, self.units)), np.zeros((self.units, self.units))
-        state, eta = self.state, self.settings.eta
-        noise = self.experiment.eta_0 * self._against(self.history.unit_weights(row.M_C), state.Rw_row)
-        back = keep @ state.Qw_now.T + eta * self._against(memory, state.Qw_row) + eta * noise + self.settings.drift * state.Qww
-        return back, noise
-
-    def _noise(self, row: UnitRow) -> tuple[np.ndarray, np.ndarray]:
+    def _noise(self) -> None:
         """Weights (p, slots p) of chi_n given the past, and the root (p, p) of what is left of its covariance. Eq. [c-chi]."""
         self._factored()
-        state, jitter = self.state, self.estimator.jitter
-        weights, white = np.zeros_like(row.M_C), jitter * np.diag(row.M_C_now)
-        lines, half = self.matrices.given_noise(row.M_C, self.order)
-        state.factor_known = keep_solved(state.factor, half)
-        left = row.M_C_now + np.diag(white) - self.inner(half, half)
-        weights[:, self.past] = lines
-        return weights, lower_root(left, 0.01 * white)
+        solved = self.matrices.given_noise(self.row.M_C, self.order)
+        self._solved["factor"] = solved.half
+        given_past(*self.arrays[:3], solved.lines, solved.half, self.order)
 
     def _factored(self) -> None:
         """Bring the factor of M_C over the past up to date."""
@@ -261,39 +235,49 @@ class UnitWeights(Recursion):
             self.matrices.factored("factor", state.factor_from, len(order))
         state.factor_from = len(order)
 
-    def _responses(self, drive: UnitDrive) -> tuple[np.ndarray, np.ndarray]:
-        """Row n+1 of R against the past (p, slots p), and R(n+1, n)."""
-        state, eta = self.state, self.settings.eta
-        r = drive.keep @ state.R_row + eta * self.matrices.responses(drive.memory, self.used)  # [c-R]
-        if drive.drift:
-            r += drive.drift * state.Rw_row
-        return drive.A @ r, eta / self.experiment.eta_0 * drive.A
+    def factor_ridge(self, anyhow: bool = False) -> bool:
+        """Bring that of Q + eps D up to date, with eps as it is; returns whether it is. Where pivots are not positive, it is taken
+        only if `anyhow`. Eq. [c-ibp]."""
+        state, order, start = self.state, self.order, self.state.ridge_from
+        if start < len(order):
+            diagonal = state.ridge_eps * np.repeat(self.history.size, self.units)
+            if factor_lines(state.Q, diagonal, order, state.ridge, start, state.ridge_known) and not anyhow:
+                return False
+            self.matrices.factored("ridge", start, len(order))
+        state.ridge_from = len(order)
+        return True
 
-    def advance(self, row: UnitRow, after: UnitStepFromRow, point: UnitPoint, plan: Plan) -> None:
+    def advance(self, after: UnitStepFromRow, point: UnitPoint, plan: Plan) -> None:
         """Enter row n into the past (plan made by History.push for step n) and move to step n+1, to `point`. What samples do not
         need to go on is computed here alone: a card works on them meanwhile."""
-        state, p, merges, following = self.state, self.units, wide(plan.merges, self.units), after.next
-        r, r_last = self._responses(after.drive)
+        state, p, used, merges = self.state, self.units, self.used, wide(plan.merges, self.units)
+        given, lines, pairs, _, m_past = self.arrays
+        at, matrices = plan.slot * p, (state.Q, state.R, state.M_C)
+        self._keep_solved()
+        scale_step(given, lines, pairs, after.drive.A, self.matrices.responses(after.drive.memory, used))
         if self.looks_ahead:
-            following, r, r_last = self._nesterov_point(following, r, r_last, plan, merges)
-        Q_row, R_row, M_C, x = state.Q_row, state.R_row, row.M_C.copy(), following.Q_row
+            look_ahead(lines, pairs, self.experiment.update.lookahead(state.n + 1), merges, at)
+            state.m_w[...] = after.m
         if len(merges):
-            merge_matrices(merges, (state.Q, state.R, state.M_C))
-            for rows in (Q_row, R_row, M_C, x, r, state.m_past, state.jitter[None]):
-                for line in rows:
-                    merge_vectors(merges, (line,))
-        s, used = slice(plan.slot * p, (plan.slot + 1) * p), self.used
-        state.Q[s], state.Q[:used, s], state.Q[s, s] = Q_row, Q_row[:, :used].T, state.Q_now
-        state.R[s] = R_row
-        state.M_C[s], state.M_C[:used, s], state.M_C[s, s] = M_C, M_C[:, :used].T, row.M_C_now
-        state.jitter[s], state.m_past[:, s] = self.estimator.jitter * np.diag(row.M_C_now), state.m.T
-        x[:, s], r[:, s] = following.Q_with_last, r_last
-        state.Q_row, state.R_row, state.Q_now = x, r, following.Q_now
-        state.m, state.a, state.beta, state.n = point.m, point.a, point.beta, state.n + 1
-        self.matrices.entered(s.start)
-        for at in plan.joins:
-            self._join(at * p)
+            merge_matrices(merges, matrices)
+            merge_past(lines, m_past, state.jitter, merges)
+        enter_past(lines, pairs, *matrices, at, used)
+        state.jitter[at : at + p], state.m_past[:, at : at + p] = self.estimator.jitter * self.row.M_C_now.diagonal(), state.m.T
+        state.m[...], state.a, state.beta, state.n = point.m, point.a, point.beta, state.n + 1
+        self.matrices.entered(at)
+        for join in plan.joins:
+            self._join(join * p)
         self._factored()
+        if state.ridge_eps > 0.0:
+            self.factor_ridge()
+        self.matrices.send()
+
+    def _keep_solved(self) -> None:
+        """Rows that solves left for the factors: those of step n, once it belongs to the past."""
+        state, past = self.state, len(self.order)
+        for name, half in self._solved.items():
+            setattr(state, f"{name}_known", keep_solved(getattr(state, name), half[:, :past]))
+        self._solved.clear()
 
     def _join(self, at: int) -> None:
         """Two blocks of the past have become one, whose rows begin at `at`: from there on factors are to be made again, up to that
@@ -304,27 +288,9 @@ class UnitWeights(Recursion):
         join_lines(state.factor, at, p, state.factor_known)
         join_lines(state.ridge, at, p, state.ridge_known)
 
-    def _nesterov_point(self, following: UnitNext, r: np.ndarray, r_last: np.ndarray, plan: Plan, merges: np.ndarray
-                        ) -> tuple[UnitNext, np.ndarray, np.ndarray]:
-        """Row n+1 of y from that of w, y_{n+1} = (1 + beta) w_{n+1} - beta w_n, with r and r_last, its responses; stores the row of
-        w_{n+1} in the state. Eq. [momentum]."""
-        state, beta = self.state, self.experiment.update.lookahead(self.state.n + 1)
-        Qw_row, Rw_row, Qw_last, Qww = state.Qw_row, state.Rw_row, state.Qw_now, state.Qww
-        norm, cross = following.Q_now, following.with_previous
-        state.Qw_row, state.Rw_row = following.Q_row.copy(), r.copy()
-        for line in (*state.Qw_row, *state.Rw_row):
-            merge_vectors(merges, (line,))
-        s = slice(plan.slot * self.units, (plan.slot + 1) * self.units)
-        state.Qw_row[:, s], state.Rw_row[:, s] = following.Q_with_last, r_last
-        state.Qw_now, state.Qww, state.m_w = (1 + beta) * norm - beta * cross, norm, following.m
-        ahead = following._replace(
-            Q_row=(1 + beta) * following.Q_row - beta * Qw_row, Q_with_last=(1 + beta) * following.Q_with_last - beta * Qw_last,
-            Q_now=(1 + beta) ** 2 * norm + beta**2 * Qww - beta * (1 + beta) * (cross + cross.T))
-        return ahead, (1 + beta) * r - beta * Rw_row, (1 + beta) * r_last
-
     def point_after(self, after: UnitStepFromRow, output: np.ndarray, hidden: np.ndarray) -> UnitPoint:
         """The point of step n+1. output, hidden: <(s/l) dv/da> and <(s/l) dv/dbeta> (p,) of step n. Eq. [c-second]."""
-        e, network, state, m = self.experiment, self.network, self.state, after.next.m
+        e, network, state, m = self.experiment, self.network, self.state, after.m
         if not network.trained:
             return UnitPoint(self._ahead(m), m, state.a, state.beta)
         rate = e.alpha * e.eta_n[state.n] / e.eta_0

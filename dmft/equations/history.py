@@ -254,13 +254,12 @@ class History:
         _weights_of(self.at, self.rule, self.tables, kernel, out)
         return out
 
-    def unit_weights(self, kernel: np.ndarray) -> np.ndarray:
-        """`weights` for every pair of units of a kernel row (p, slots p); with a full history the row itself."""
+    def unit_weights(self, kernel: np.ndarray, out: np.ndarray) -> None:
+        """`weights` for every pair of units of a kernel row (p, slots p), into out; with a full history the row itself."""
         if self.full:
-            return kernel.copy()
-        out = np.empty(kernel.shape)
-        _unit_weights_of(self.at, self.rule, self.tables, kernel, out)
-        return out
+            out[...] = kernel
+        else:
+            _unit_weights_of(self.at, self.rule, self.tables, kernel, out)
 
     def extends(self, earlier: History) -> bool:
         """Whether a run with this history can continue from one with a history that ended earlier: blocks had to begin at the same

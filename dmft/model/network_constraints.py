@@ -27,10 +27,12 @@ class NetworkConstraint(Physics, key="network.constraint", section="network"):
     def projection(self, S: np.ndarray) -> np.ndarray:
         """A_n (p, p) from S (p, p) of the step before it is scaled; NaN where S is no Gram matrix. One that mixes units is written
         in place of `scale`, and is not for the simulator on a card. Eq. [c-a]."""
-        norms, trace = np.diag(S), np.trace(S)
+        norms, trace, A = S.diagonal(), S.trace(), np.zeros(S.shape)
         if self.rescales and not (norms >= 0).all():
             return np.full_like(S, np.nan)
-        return np.diag([self.scale(unit, norm, trace, len(S)) for unit, norm in enumerate(norms)])
+        for unit, norm in enumerate(norms):
+            A[unit, unit] = self.scale(unit, norm, trace, len(S))
+        return A
 
     @property
     def on_card(self) -> bool:

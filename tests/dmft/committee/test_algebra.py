@@ -7,6 +7,8 @@ import pytest
 
 from dmft.committee import algebra
 from dmft.committee.algebra import against, factor_lines, join_lines, keep_solved, solve_lines, times
+from dmft.committee.arrays import Block, UnitArrays
+from dmft.committee.steps import given_weights
 from dmft.equations.noise import factor_rows
 
 ENDS = (8, 16, 24, 37)  # where rows of a matrix end, in groups of four rows
@@ -84,3 +86,16 @@ def test_threads_change_no_bit():
     ours, half, theirs = A.copy(), np.empty_like(A), A.copy()
     algebra._solve_shared(L, ours, half, np.empty(len(A)), 4)
     assert np.array_equal(half, solve_lines(L, theirs)) and np.array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("units", [1, 2, 5])
+def test_the_inverse_of_what_is_left_has_eigenvalues_of_eps_at_least(units):
+    """Of a matrix with negative eigenvalues, given a past that leaves less of it."""
+    rng, eps, past = np.random.default_rng(units), 0.1, 6
+    X, half = rng.standard_normal((units, units)), 0.3 * rng.standard_normal((units, past + 2))
+    pairs = UnitArrays.empty(units, 1, 8).pairs
+    pairs[Block.Q_NOW] = Q = X + X.T - 4.0 * np.eye(1, units * units).reshape(units, units)
+    given_weights(pairs, eps, half, past)
+    values, vectors = np.linalg.eigh(Q + eps * np.eye(units) - half[:, :past] @ half[:, :past].T)
+    assert values.min() < eps
+    np.testing.assert_allclose(pairs[Block.INVERSE], (vectors / np.maximum(values, eps)) @ vectors.T, rtol=0, atol=1e-13)

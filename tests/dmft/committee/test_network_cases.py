@@ -10,7 +10,7 @@ import pytest
 
 import dmft
 import sgd_sim
-from dmft.committee import rows
+from dmft.committee.rows import RowEstimates
 from dmft.model.runfile import Run
 
 ROOT = Path(__file__).parents[3]
@@ -45,13 +45,13 @@ def _says(name: str, z: np.ndarray) -> str:
 
 def _with_response(monkeypatch, change) -> None:
     """From now on a row's K_R, as blocks (p, slots, p), is what `change` makes of it."""
-    right = rows.estimate
+    right = RowEstimates.estimate
 
-    def wrong(weights, *arguments):
-        found, p = right(weights, *arguments), weights.units
+    def wrong(self, sums):
+        found, p = right(self, sums), self.weights.units
         return found._replace(row=found.row._replace(K_R=change(found.row.K_R.reshape(p, -1, p)).reshape(p, -1)))
 
-    monkeypatch.setattr("dmft.committee.march.estimate", wrong)
+    monkeypatch.setattr(RowEstimates, "estimate", wrong)
 
 
 @pytest.mark.long

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dmft.committee import rows
+from dmft.committee.rows import RowEstimates
 from dmft.committee.weights import UnitRow, widened
 from dmft.model.activations import BUILT_IN, Activation, apply
 from dmft.model.experiment import Experiment
@@ -60,15 +60,14 @@ def test_a_response_to_the_label_that_is_wrong_is_seen(monkeypatch):
 @pytest.mark.statistical
 def test_the_wrong_order_of_the_response_is_seen(monkeypatch):
     """K_R = -alpha <g' T> is not symmetric: with T g' in its place, as a public code has it, rows are wrong."""
-    right = rows.estimate
+    right = RowEstimates.estimate
 
-    def wrong(weights, places, sums, use, exchangeable):
-        found = right(weights, places, sums, use, exchangeable)
-        p = weights.units
+    def wrong(self, sums):
+        found, p = right(self, sums), self.weights.units
         blocks = found.row.K_R.reshape(p, -1, p).transpose(2, 1, 0).reshape(p, -1)
         return found._replace(row=found.row._replace(K_R=blocks))
 
-    monkeypatch.setattr("dmft.committee.march.estimate", wrong)
+    monkeypatch.setattr(RowEstimates, "estimate", wrong)
     assert _z("X1", "tangents")["K_R_10"] > 50.0
 
 
@@ -135,7 +134,7 @@ def test_the_order_of_units_does_not_matter(constraint):
         other = UnitRow(row.delta_nu, row.mu[turn], row.M_C_now[np.ix_(turn, turn)], M_C, K_R)
         for weights, own in zip(both, (row, other)):
             after = weights.step_from_row(own)
-            weights.advance(own, after, weights.point_after(after, np.zeros(3), np.zeros(3)), weights.history.push(n))
+            weights.advance(after, weights.point_after(after, np.zeros(3), np.zeros(3)), weights.history.push(n))
         C.append(both[0].C_now)
         np.testing.assert_allclose(both[1].C_now, both[0].C_now[np.ix_(turn, turn)], atol=1e-11)
         np.testing.assert_allclose(both[1].m_w, both[0].m_w[turn], atol=1e-11)
