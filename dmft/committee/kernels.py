@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 
 from dmft.committee.weights import UnitRow, UnitWeights
+from dmft.core.compiled import FREE
 from dmft.equations.history import History
 from dmft.equations.kernels import COLUMNS, KERNELS, Kept
 
@@ -29,6 +31,39 @@ class PastSteps(NamedTuple):
         return cls(history.order, history.first[history.order])
 
 
+@njit(**FREE, error_model="numpy")
+def _enter_means(past, order, cells, below, symmetric, i, now, out):
+    """Row i of a map, (P, P, p, p): averages of past (p, slots p) over cells of blocks in order of time, and `now` on the diagonal.
+    symmetric: column i as well."""
+    p, (begin, end) = len(past), cells
+    for j in range(i):
+        for a in range(p):
+            for b in range(p):
+                total = 0.0
+                for k in range(begin[j], end[j]):
+                    total += past[a, order[k] * p + b]
+                out[i, j, a, b] = total / below[j]
+                if symmetric:
+                    out[j, i, b, a] = out[i, j, a, b]
+    for a in range(p):
+        for b in range(p):
+            out[i, i, a, b] = now[a, b]
+
+
+@njit(**FREE)
+def _add_since(past, order, blocks, out):
+    """Sums of past (p, slots p) over all blocks from some on, which ascend in time; into out (blocks, p, p). Eq. [fdt-chi]."""
+    p, upto = len(past), len(order)
+    for w in range(len(blocks) - 1, -1, -1):
+        for a in range(p):
+            for b in range(p):
+                total = out[w + 1, a, b] if w + 1 < len(blocks) else 0.0
+                for k in range(upto - 1, blocks[w] - 1, -1):
+                    total += past[a, order[k] * p + b]
+                out[w, a, b] = total
+        upto = blocks[w]
+
+
 def enter_units(maps: dict[str, np.ndarray], columns: dict[str, np.ndarray], kept: Kept, weights: UnitWeights,
                 row: UnitRow, steps: PastSteps) -> None:
     """Enter row n into the maps and columns that have it. M_R and R are densities in time, zero on and above the diagonal of a
@@ -42,21 +77,19 @@ def enter_units(maps: dict[str, np.ndarray], columns: dict[str, np.ndarray], kep
     C, C_now = state.Q_row + state.m @ state.m_past, state.Q_now + state.m @ state.m.T
     rows = (("M_C", row.M_C, row.M_C_now, None), ("C", C, C_now, None),
             ("M_R", row.K_R, none, rates), ("R", R, none, rates))
+    if in_map:
+        cells = kept.cells(steps.first, i, 0)
+        below = {source is None: kept.below(i, 0, source).astype(float) for source in (None, rates)}
+        for name, past, now, source in rows:
+            _enter_means(past, steps.order, cells, below[source is None], source is None, i, now, maps[name])
+    if not in_columns:
+        return
     waited = int(kept.waiting.searchsorted(n))
     now_waits = slice(waited, waited + int(n in kept.waiting[waited : waited + 1]))
     blocks = np.searchsorted(steps.first, kept.waiting[:waited])  # those of the waiting steps
     for name, past, now, source in rows:
-        entries = past.reshape(p, -1, p).swapaxes(0, 1)[steps.order]  # (blocks, p, p)
-        if in_map:
-            means = kept.means_in_time(entries, steps.first, i, 0, source)
-            maps[name][i, :i], maps[name][i, i] = means, now
-            if source is None:
-                maps[name][:i, i] = means.swapaxes(1, 2)
-        if in_columns:
-            waits = entries[blocks]
-            columns[name][line, :waited] = waits if source is None else waits / source[kept.waiting[:waited], None, None]
-            columns[name][line, now_waits] = now
-    if in_columns:
-        # sums over all blocks from one on, of R, which comes last above
-        since = np.cumsum(entries[::-1], axis=0)[::-1]  # [fdt-chi]
-        columns["chi"][line, :waited], columns["chi"][line, now_waits] = since[blocks], 0.0
+        waits = past.reshape(p, -1, p)[:, steps.order[blocks]].swapaxes(0, 1)
+        columns[name][line, :waited] = waits if source is None else waits / source[kept.waiting[:waited], None, None]
+        columns[name][line, now_waits] = now
+    _add_since(R, steps.order, blocks, columns["chi"][line])
+    columns["chi"][line, now_waits] = 0.0

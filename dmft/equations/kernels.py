@@ -96,16 +96,19 @@ class Kept(NamedTuple):
     def means(self, sums: np.ndarray, history: History, i: int, hidden: int, source: np.ndarray | None = None) -> np.ndarray:
         """(i,) averages over the cells before row i, from sums over blocks (slots,), which never span two cells. source (n,): the
         learning rates that make a density of sums of K_R or Gam."""
-        return self.means_in_time(sums[history.order], history.first[history.order], i, hidden, source)
-
-    def means_in_time(self, sums: np.ndarray, first: np.ndarray, i: int, hidden: int, source: np.ndarray | None) -> np.ndarray:
-        """The same from sums over blocks in order of time, (blocks, ...); first (blocks,): their first steps. (i, ...)"""
         if not i:
-            return np.zeros((0, *sums.shape[1:]))
+            return np.zeros(0)
+        return _between(sums[history.order], *self.cells(history.first[history.order], i, hidden)) / self.below(i, hidden, source)
+
+    def cells(self, first: np.ndarray, i: int, hidden: int) -> tuple[np.ndarray, np.ndarray]:
+        """The blocks of the cells before row i in order of time, (i,) from which on and up to which; first (blocks,): their first
+        steps."""
+        return first.searchsorted(self.grid[:i] + hidden), first.searchsorted(self.upto[:i] + hidden + 1)
+
+    def below(self, i: int, hidden: int, source: np.ndarray | None) -> np.ndarray:
+        """What a sum over each of these cells is divided by, (i,): their steps, or what these are in time."""
         begin, end = self.grid[:i] + hidden, self.upto[:i] + hidden + 1
-        below = end - begin if source is None else _between(source, begin, end)
-        found = _between(sums, first.searchsorted(begin), first.searchsorted(end))
-        return found / below.reshape(-1, *(1,) * (sums.ndim - 1))
+        return end - begin if source is None else _between(source, begin, end)
 
     def empty(self, temperatures: bool = False) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Maps and columns, to be filled by `enter_row`."""
@@ -115,11 +118,10 @@ class Kept(NamedTuple):
 
 
 def _between(values: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Sums over values[begin : end] (blocks, ...), for arrays of begins and ends; a stretch of one value is that value."""
+    """Sums over values[begin : end], for arrays of begins and ends; a stretch of one value is that value."""
     if np.all(end - begin == 1):
         return values[begin]
-    total = np.zeros((len(values) + 1, *values.shape[1:]))
-    np.cumsum(values, axis=0, out=total[1:])
+    total = np.append(0.0, np.cumsum(values))
     found = total[end] - total[begin]
     found[end - begin == 1] = values[begin[end - begin == 1]]
     return found
