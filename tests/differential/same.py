@@ -23,13 +23,13 @@ from dmft.core import store
 from dmft.core.errors import RunError, Stopped
 from dmft.running.replica import Setup
 from sgd_sim.landscape import TEST_ROWS
+from tests.cards import given_out
 from tests.differential.chance import Finding, left_out
 from tests.differential.other_runs import CLOSED
 from tests.differential.plugins import WRONG_SIDE
 from tests.differential.runs import run_text
 from tests.differential.table import Case
-from tests.emulate import COMPILER
-from tests.number_cases import emulated_card
+from tests.emulate import COMPILER, HostGpu
 from tests.small_results import StopAfter
 
 Arrays = Mapping[str, np.ndarray]
@@ -148,7 +148,7 @@ def card(case: Case) -> Finding:
     history = "full" if case.choice["method"] == "full" else "dyadic"
     theory = {**MARCH, "theory__history": history, "theory__samples": 24, "theory__replicas": 1, "theory__clones": None}
     on_cpu, simulated = dmft.solve(parsed(case, **theory), quiet=True), recorded(sgd_sim.simulate(parsed(case)))
-    with emulated_card():
+    with given_out(HostGpu()):
         on_card = dmft.solve(parsed(case, **theory, theory__device="gpu"), quiet=True)
         run = parsed(case, simulation__device="gpu")
         others = up_to_flips(simulated, recorded(sgd_sim.simulate(run)), round(run.problem.alpha * run.simulation.dimension))

@@ -82,11 +82,12 @@ import numpy as np
 import sgd_sim
 from dmft.cli import main
 from tests.emulate import COMPILER
-from tests.number_cases import emulated_card
+from tests.cards import given_out
+from tests.emulate import HostGpu
 run = dmft.load_run("run.toml")
 theory, simulation = dmft.solve(run, output="theory.h5", quiet=True), sgd_sim.simulate(run, output="simulation.h5")
 if COMPILER:
-    with emulated_card():
+    with given_out(HostGpu()):
         on_card = dmft.solve(run.replace(device="gpu"), quiet=True), sgd_sim.simulate(run.replace(device="gpu"))
     np.testing.assert_allclose(on_card[0].half_square, theory.half_square, rtol=1e-6)
     np.testing.assert_allclose(on_card[1].half_square, simulation.half_square, rtol=1e-5)

@@ -16,9 +16,9 @@ from dmft.core.command import load_plugin
 from dmft.core.errors import RunError
 from dmft.model import links
 from dmft.model.experiment import Experiment, known_errors
-from tests.emulate import COMPILER
+from tests.cards import given_out
+from tests.emulate import COMPILER, HostGpu
 from tests.network_cases import SPHERES, network_run
-from tests.number_cases import emulated_card
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs/networks.md").read_text()
 RUN = {**SPHERES, "kind": "gd", "label_noise": 0.5, "samples": 2048, "replicas": 4, "dimension": 300, "instances": 24,
@@ -80,7 +80,7 @@ def test_noise_that_multiplies_a_label():
 def test_labels_with_their_noise_are_the_same_on_a_card():
     run = network_run({**RUN, "label": "faded", "samples": 64, "replicas": 2, "dimension": 60, "instances": 2})
     want = dmft.solve(run, quiet=True), sgd_sim.simulate(run)
-    with emulated_card():
+    with given_out(HostGpu()):
         got = [solve(run.replace(device="gpu"), quiet=True) for solve in (dmft.solve, sgd_sim.simulate)]
     for one, other, close in zip(want, got, (1e-6, 1e-5)):
         for name in ("m", "C", "loss", "mse", "specialisation"):
