@@ -276,5 +276,7 @@ class CardMatrices(Matrices):
                 solved = self._results(self._go(name, (), (factor[first : first + p],), first))[0]
             inverse_rows(factor[first : first + p, first : first + p], solved, first, self._put(INVERSES[name], first))
             if name == "factor":
-                self._put(NewRows.L, first, np.tril(factor[first : first + p], first))
+                lower = self._put(NewRows.L, first, factor[first : first + p])
+                for r in range(p):
+                    lower[r, first + r + 1 :] = 0.0
             self.rows[name] = first + p

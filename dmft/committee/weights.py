@@ -89,6 +89,8 @@ class AtStep(NamedTuple):
 
 def wide(merges: np.ndarray, units: int) -> np.ndarray:
     """The merges of a plan for arrays in which every slot has an entry for each unit, (count p, 3)."""
+    if not len(merges):
+        return merges
     found = merges[:, None, :] * units + np.arange(units)[None, :, None]
     found[:, :, 1] = np.where(merges[:, None, 1] == NONE, NONE, found[:, :, 1])
     return np.ascontiguousarray(found.reshape(-1, 3))
