@@ -7,7 +7,7 @@ import pytest
 
 import dmft
 import sgd_sim
-from dmft.committee import rows
+from dmft.committee.rows import RowEstimates
 from dmft.core.errors import FileError
 from dmft.model.activations import apply
 from dmft.model.experiment import Experiment
@@ -86,11 +86,11 @@ def test_theory_and_simulation_agree_in_m_and_in_C(monkeypatch):
     names = [one.observable for one in found.comparisons]
     assert names == ["m[0,0]", "m[0,1]", "m[1,0]", "m[1,1]", "C[0,0]", "C[0,1]", "C[1,1]", "loss", "mse", "specialisation"]
     assert found.max_z < 4.0
-    right = rows.estimate
+    right = RowEstimates.estimate
 
-    def forgets(*arguments):
-        found = right(*arguments)
+    def forgets(self, sums):
+        found = right(self, sums)
         return found._replace(row=found.row._replace(K_R=np.zeros_like(found.row.K_R)))
 
-    monkeypatch.setattr("dmft.committee.march.estimate", forgets)
+    monkeypatch.setattr(RowEstimates, "estimate", forgets)
     assert dmft.compare(dmft.solve(run, quiet=True), simulation).verdict == "disagree"
