@@ -334,7 +334,7 @@ THEORY_MUTATIONS = [
     Mutation("equations on a card: merged blocks of vectors are lost", "dmft/equations/cuda",
              "if (newer != NONE) total += v[newer], v[newer] = 0.0;", "if (newer != NONE) v[newer] = 0.0;", GPU_MARCH),
     Mutation("equations on a card: a substitution that leaves out groups before", "dmft/equations/cuda",
-             "sum += row[k] * x[line][k];", "sum += 0.0 * row[k];", GPU_MARCH),
+             "if (share == 0 && to < end) x[one][to] -= sum;", "if (share == 0 && to < end) x[one][to] -= 0.0 * sum;", GPU_MARCH),
     Mutation("networks on a card: rows of the inverse factor without the past", "dmft/committee", "row[j] = -solved[r, j]",
              "row[j] = 0.0", GPU_NETWORKS),
     # --- networks
