@@ -67,11 +67,10 @@ labels: $(STAMP)
 DEVICE ?= gpu
 SCALE ?= 1
 NUMBERS ?= docs/numbers
-SOLUTIONS ?= $(shell nproc)
 TIME ?= 24:00:00
 reproduce: $(STAMP)
 	@$(BIN)/dmft figure headline dimensions paper --full --device $(DEVICE) --scale $(SCALE) --numbers $(NUMBERS) \
-		--processes $(SOLUTIONS) --time-limit $(TIME)
+		--no-companions --time-limit $(TIME)
 
 # Each benchmark is a script that prints its own table.
 bench: $(STAMP)

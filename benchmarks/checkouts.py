@@ -12,19 +12,17 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from benchmarks.common import GD
-from dmft.core.sharing import share_cards, visible_cards
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 
 
 class Checkout:
-    """So many processes, each with one thread, that answer requests (benchmarks/marches.py)."""
+    """So many processes, each with one thread, that answer requests (benchmarks/marches.py). On a card they take turns, unless
+    NVIDIA's service for processes that share one was started before (nvidia-cuda-mps-control -d)."""
 
     def __init__(self, root: Path, processes: int, device: str):
         self.device, self.blocks = device, 12 if root == ROOT else 16  # the default of each version
-        if device == "gpu" and processes > 1 and (turns := share_cards(max(processes, visible_cards() + 1))):
-            print(f"processes take turns on the card: {turns}")
         environment = {**os.environ, "PYTHONPATH": str(root), "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
                        "OPENBLAS_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}
         self.processes = [subprocess.Popen([sys.executable, str(HERE / "marches.py")], stdin=subprocess.PIPE,

@@ -76,13 +76,8 @@ def mpirun() -> str:
 @pytest.fixture
 def with_cupy(monkeypatch):
     """with_cupy(module): what `import cupy` gives from now on; None: it is not installed, as on most machines."""
-    from dmft.core import sharing
     from dmft.core.device import gpu
 
-    monkeypatch.setenv(sharing.SWITCH, "0")  # no service is started for cards that are not there
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    monkeypatch.delenv(sharing.PIPES, raising=False)
-    monkeypatch.setattr(sharing, "USUAL", Path("/nowhere"))
     gpu.cache_clear()
     yield lambda cupy: monkeypatch.setitem(sys.modules, "cupy", cupy)
     gpu.cache_clear()

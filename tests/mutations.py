@@ -43,7 +43,6 @@ STREAMS = ("tests/dmft/core/test_streams.py", "tests/sgd_sim/test_fast_normals.p
 AVERAGES = ("tests/dmft/core/test_averages.py",)
 EXACT = ("tests/dmft/core/test_exact_sum.py",)
 OBSERVABLES = ("tests/dmft/model/test_sample_averages.py", "tests/sgd_sim/test_simulator_averages.py")
-SHARING = ("tests/dmft/core/test_sharing.py",)
 STREAMING = ("tests/dmft/core/test_streaming.py",)
 COMPARISON = ("tests/dmft/result/test_comparison.py", "tests/dmft/result/test_bound.py")
 STATISTICS = ("tests/dmft/result/test_statistics.py",)

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from dmft.core.errors import DmftWarning, UserError
-from dmft.core.sharing import served, share_cards
 
 CUDA = Path(__file__).resolve().parent / "cuda"  # sources that solver and simulator share
 WARP = 32  # threads of a warp: arrays that one reads have lines of a multiple of this
@@ -196,14 +195,13 @@ def gpu(section: str, rank: int = 0, ranks: int = 1) -> Gpu:
         told = [line.strip() for line in str(error).splitlines() if line.strip(" =")]
         reason = "is not installed" if error.name == "cupy" or not told else f"cannot be loaded ({told[-1]})"
         raise UserError(f'[{section}] device = "gpu": CuPy {reason}; {REMEDY}') from None
-    turns = share_cards(ranks)
     try:
         cards = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
         raise UserError(f'[{section}] device = "gpu": no GPU found ({str(error).splitlines()[0]}); {REMEDY}') from None
     if not cards:
         raise UserError(f'[{section}] device = "gpu": no GPU found; {REMEDY}')
-    if ranks > cards and not served() and rank == 0:
-        warnings.warn(f"{ranks} ranks of a node take turns on {cards} GPU{'s' if cards > 1 else ''}"
-                      f"{f' ({turns})' if turns else ''}; a rank a GPU is faster", DmftWarning, stacklevel=2)
+    if ranks > cards and rank == 0:
+        warnings.warn(f"{ranks} ranks of a node take turns on {cards} GPU{'s' if cards > 1 else ''}; one rank a GPU is faster: it "
+                      "takes all its replicas at a time", DmftWarning, stacklevel=2)
     return Gpu(cupy, rank % cards, -(-ranks // cards))

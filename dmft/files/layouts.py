@@ -65,8 +65,7 @@ _SOMEWHERE = tuple(curve.name for curve in TABLE if curve.theory and curve.name 
 CURVES = (*_EVERYWHERE, *_SOMEWHERE, *RANDOM_START)
 _RECORDED = tuple(curve for curve in TABLE if curve.simulation and curve.simulation != FLUCTUATIONS)
 RANDOM_KERNELS = ("V", "K1", "Z")
-_ROWS = tuple(f"{half}{name}" for half in ("", "half_") for name in ("K1", "Z"))
-_ROWS_NOW = tuple(f"{half}{name}" for half in ("", "half_") for name in ("K1_now", "Z_now", "a"))
+_ROWS, _ROWS_NOW = ("K1", "Z"), ("K1_now", "Z_now", "a")
 
 
 _COMPANIONS: dict[str, tuple[str, ...]] = {**dict.fromkeys(CURVES, ("time",)),  # what they tell of, with its axes
@@ -115,8 +114,9 @@ LAYOUTS = {
          Dataset("history", ("sweep", "replica"), optional=True),
          *each(with_errors(RANDOM_START), ("time",), group="random start"),
          *each(with_errors(RANDOM_KERNELS), ("saved", "saved"), "kernels/{}", group="random start"),
-         *each(_ROWS, ("replica", "time", "slot"), "random_start/{}", group="random start"),
-         *each(_ROWS_NOW, ("replica", "time"), "random_start/{}", group="random start"),
+         *(one for half, group in (("", "random start"), ("half_", "its companions")) for one in (
+             *each(_ROWS, ("replica", "time", "slot"), f"random_start/{half}{{}}", group=group),
+             *each(_ROWS_NOW, ("replica", "time"), f"random_start/{half}{{}}", group=group))),
          Dataset("random_start/per_level", ("replica",), WHOLE_NUMBERS, optional=True),
          *_sums("state/")),
         (Attribute("outcome", "text", optional=False), Attribute("outcomes", "text", axis="replica"), Attribute(MEANINGS, "table")),

@@ -100,8 +100,7 @@ class TheoryConfig:
                                  "start) is below it at all times")
     seed: int = option(integer(0), 1, "seed of the random numbers")
     mixing: float = option(number(0.0, 1.0, above=True), 0.5, "iterate: weight of the new kernels in every sweep")
-    noise: str = option(choice("frozen", "fresh"), "frozen", "iterate: the same random numbers in every sweep (frozen), or new "
-                        "ones")
+    noise: str = option(choice("frozen", "fresh"), "frozen", "iterate: the same random numbers in all sweeps (frozen), or new ones")
     tolerance: float = option(number(0.0), 1e-8, "iterate: stop when the residual falls below this")
     max_sweeps: int = option(integer(1), 200, "iterate: stop after this many sweeps")
     start_from: str = option(text, "", "iterate: a theory file whose kernels are the first guess")
@@ -123,6 +122,7 @@ class TheoryConfig:
     tangents: float = option(number(0.0, 1.0, above=True), 1 / 16, "share of the samples with tangents, at least 512 of them; "
                              "the identity [ibp] completes the response")
     variance_reduction: bool | tuple[str, ...] = option(_variance_reduction, True, "or a list of parts")
+    companions: bool = option(boolean, True, "solve with half the samples, and half the blocks, too, for bias and history error")
     keep_state: bool = option(boolean, False, "march: keep the samples at the end, so that --resume can continue to a larger t_max")
     checkpoint_interval: float = option(number(0.0), 60.0, "seconds between checkpoints")
     device: str = option(choice("cpu", "gpu"), "cpu", "where the samples are computed")

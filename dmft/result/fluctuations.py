@@ -27,7 +27,7 @@ class RandomStart(NamedTuple):
 
     curves: dict[str, np.ndarray]  # RANDOM_START (n+1,)
     kernels: dict[str, np.ndarray]  # V, K1, Z (P, P)
-    bias: dict[str, np.ndarray]  # RANDOM_START (n+1,): their change when half the samples are used
+    bias: dict[str, np.ndarray]  # RANDOM_START (n+1,): their change when half the samples are used, where that was solved
 
 
 def jackknife_error(values: np.ndarray) -> np.ndarray:
@@ -50,7 +50,7 @@ def random_start(run: Run, replicas: Mapping[str, np.ndarray], per_level: int | 
         return [fluctuations(experiment, history_for(experiment, per_level, wanted), OverlapRows.mean(rows, left_out),
                              wanted if maps else None) for left_out in choices]
 
-    whole, half = each(replicas, maps), each(halves, False)
+    whole, half = each(replicas, maps), each(halves, False) if halves else []
 
     def with_error(name: str, values: list[np.ndarray]) -> dict[str, np.ndarray]:
         return {name: values[0], f"{name}_error": jackknife_error(np.array(values[1:]).reshape(len(values) - 1, *values[0].shape))}
@@ -59,9 +59,10 @@ def random_start(run: Run, replicas: Mapping[str, np.ndarray], per_level: int | 
     kernels: dict[str, np.ndarray] = {}
     bias: dict[str, np.ndarray] = {}
     for name in RANDOM_START:
-        ours, halved = ([getattr(one, name) for one in each] for each in (whole, half))
+        ours = [getattr(one, name) for one in whole]
         curves |= with_error(name, ours)
-        bias |= with_error(name, [b - a for a, b in zip(ours, halved, strict=True)])
+        if half:
+            bias |= with_error(name, [getattr(b, name) - a for a, b in zip(ours, half, strict=True)])
     for name in whole[0].kernels:
         kernels |= with_error(name, [one.kernels[name] for one in whole])
     return RandomStart(curves, kernels, bias)

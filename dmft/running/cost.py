@@ -1,8 +1,8 @@
 """What a run will cost: memory, time and size of its checkpoint, before it is submitted. An estimate, not a promise.
 
-Times are counts of the work times rates measured once, on one core of a shared 2-core x86-64 server with AVX-512
-(`process_time` of solve and simulate in the cases noted below), those of a dyadic march on an ARM core, those of GPUs on an H200.
-Another machine, and the traffic on its memory, change them: expect a factor of two either way.
+Times are counts of the work times rates measured once, on one core of a shared 2-core x86-64 server with AVX-512 (`process_time` of
+solve and simulate in the cases noted below), those of GPUs on an H200. Another machine, and the traffic on its memory, change them:
+expect a factor of two either way.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from dmft.solvers.blocks import blocks_for
 from dmft.solvers.iterate import SUM_BLOCKS, iteration_bytes
 from dmft.solvers.march import card_has_equations
 
-# Seconds for a sample and step of the march: a constant, and per packed tangent of the history. Measured with a full history of
-# 100 steps and tangents on a sixteenth of the samples: 1.04 us in all (the demo, on a busy machine); dyadic with 160 slots, on an
-# idle core: 0.25 us, 0.28 ns a tangent and 3.3 ns a slot (from the parts of a step in docs/notes/performance.md), taken somewhat
-# larger, because machines are seldom idle.
-MARCH_FULL = (0.6e-6, 0.35e-9)
-MARCH_DYADIC = (0.4e-6, 0.35e-9)
-MARCH_SLOT = 3.5e-9        # s per sample, step and slot of the history
+# Seconds for a sample and step of the march: a constant, per packed tangent of the history, and per slot of it. Measured on one
+# idle core: 0.98 us a sample after 140 steps of a full history, 0.56 us with 116 slots in blocks, 0.62 with 132 (persistent SGD),
+# 0.42 to 0.55 ns a tangent; then what one core does for a solution in every step, 0.9 ms with any number of slots.
+MARCH_FULL = (0.6e-6, 0.45e-9)
+MARCH_DYADIC = (0.35e-6, 0.5e-9)
+MARCH_SLOT = 2.0e-9
+MARCH_STEP = 0.9e-3
+MARCH_RANDOM = (1.5, 2.0)  # by which a random start makes samples and steps longer
 # Without samples: seconds of a step, and per pair of slots of the history.
 CLOSED_STEP, CLOSED_PAIR = 20e-6, 1.5e-9
 ITERATE_PAIR = 45e-9       # s per sample, sweep and pair of times; measured 32 to 72 ns at 100 and 200 steps
@@ -48,7 +49,7 @@ GPU_READ = 4.2e12
 GPU_UNIT = 0.12  # by which every unit of a network makes a step of the simulator longer: 1.12, 1.22, 1.47 for p = 1, 2, 4
 GPU_SHARED_ENTRY, GPU_SHARED_STEP = 0.12e-12, 40e-6  # seconds per entry of shared data and start, and of a step at least
 CUDA_BYTES = 1 << 30             # bytes of the host that CUDA takes
-START = 3.0                # s to start, where compiled loops are on disk; the first run of a kind takes up to 20 s more
+START = 4.0                # s to start, where compiled loops are on disk; the first run of a kind takes up to 20 s more
 PROCESS = 400 << 20        # bytes of an interpreter with its compiled code
 ERROR_TIMES = 3.5          # how often the error of a network on new samples is computed of a replica and its companions
 MOST_RECORDS = 200         # recorded times, about
@@ -106,23 +107,27 @@ def _replicas(run: Run) -> int:
     return run.theory.replicas if data_of(run.problem).sampled else 1
 
 
-def _march(run: Run, ranks: int) -> tuple[float, float]:
-    """Seconds of one core for a replica on average, and bytes on a rank, of a march with its companions."""
-    setup, work = Setup.from_run(run), 0.0
+def _march(run: Run, ranks: int) -> tuple[float, float, float]:
+    """Of a march with its companions, a replica on average: seconds of one core that are shared by all cores, seconds that every
+    rank needs alone, and bytes on a rank."""
+    setup, work, alone = Setup.from_run(run), 0.0, 0.0
     if not setup.sampled:
         sizes = [setup.history(solution).slots for solution in setup.solutions(0)]
         filled = 1.0 if setup.per_level else 1 / 3  # on average, of the pairs of slots
         step = sum(CLOSED_STEP + CLOSED_PAIR * filled * slots**2 for slots in sizes)
-        return setup.experiment.steps * step, replica_bytes(setup)
+        return 0.0, setup.experiment.steps * step, replica_bytes(setup)
+    longer = MARCH_RANDOM if setup.experiment.start.random else (1.0, 1.0)
     for solution in setup.solutions(0):
         history, sampling = setup.history(solution), setup.sampling(solution, 0)
         constant, rate = MARCH_FULL if history.full else MARCH_DYADIC
-        work += setup.share(solution) * setup.experiment.steps * (
+        steps = setup.share(solution) * setup.experiment.steps
+        alone += steps * longer[1] * MARCH_STEP
+        work += steps * longer[0] * (
             sampling.total * (1 + setup.experiment.clones) * (constant + MARCH_SLOT * history.slots)
             + sampling.carriers * rate * history.packed)
     if setup.experiment.network is not None:
         work = work * run.network.units**2 + ERROR_TIMES * (setup.experiment.steps + 1) * error_seconds(setup.experiment.network)
-    return work, replica_bytes(setup, min(_replicas(run), ranks) / ranks)
+    return work, alone, replica_bytes(setup, min(_replicas(run), ranks) / ranks)
 
 
 def replica_bytes(setup: Setup, share: float = 1.0) -> float:
@@ -137,13 +142,13 @@ def replica_bytes(setup: Setup, share: float = 1.0) -> float:
 
 
 def _theory_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
-    """The march with its samples on cards, each of which `sharers` ranks use at the same time. The host holds CUDA, and in a
-    checkpoint one array of the samples at a time."""
+    """The march with its samples on cards, on each of which `sharers` ranks take turns. The host holds CUDA, and in a checkpoint
+    one array of the samples at a time."""
     on_cpu, groups = _theory(run.replace({"theory.device": "cpu"}), ranks, 1), min(_replicas(run), ranks)
-    replicas, on_card = -(-_replicas(run) // groups), sharers * _march(run, ranks)[1]
-    step = _card_step(run, replicas, GPU_BYTE * replicas * on_card)
+    replicas, held = -(-_replicas(run) // groups), _march(run, ranks)[2]
+    step = sharers * _card_step(run, replicas, GPU_BYTE * replicas * held)
     return Cost(START + _marched(run) * step, on_cpu.rank_bytes + CUDA_BYTES, on_cpu.checkpoint_bytes,
-                max(step, POLL_SECONDS), on_card)
+                max(step, POLL_SECONDS), sharers * held)
 
 
 def _card_step(run: Run, replicas: int, reading: float) -> float:
@@ -188,19 +193,19 @@ def _theory(run: Run, ranks: int, cores: int) -> Cost:
     theory, steps = run.theory, _marched(run)
     groups = min(_replicas(run), ranks)                  # replicas side by side, each on ranks / groups ranks
     if theory.method == "march":
-        work, held = _march(run, ranks)
+        work, alone, held = _march(run, ranks)
         polls = steps
         state = held * ranks / groups
     else:
         polls = min(theory.max_sweeps, ITERATE_SWEEPS)
-        counts = theory.samples, theory.samples // 2  # the companion's
-        work = sum(counts) * 0.5 * steps**2 * ITERATE_PAIR * polls
+        counts = (theory.samples, theory.samples // 2)[: 1 + theory.companions]
+        work, alone = sum(counts) * 0.5 * steps**2 * ITERATE_PAIR * polls, 0.0
         state = 32.0 * steps**2
         totals = [blocks_for(count, count, Comm(), SUM_BLOCKS).total for count in counts]
         blocks = [-(-total * groups // ranks) for total in totals]
         held = sum(iteration_bytes(steps, count, theory.noise == "fresh") for count in blocks)
     rounds = -(-_replicas(run) // groups)
-    replica = work * groups / (ranks * cores)
+    replica = work * groups / (ranks * cores) + alone
     kernels = 12.0 * 8.0 * min(steps + 1, 1000) ** 2 + SNAPSHOTS_HELD * snapshot_bytes(run)
     return Cost(START + rounds * replica, PROCESS + held + kernels, state * groups + kernels,
                 max(replica / polls, POLL_SECONDS))

@@ -19,7 +19,7 @@ from dmft.model.support import CARD_UNITS
 from dmft.model.two_times import SNAPSHOTS_HELD, kernel_bytes, simulated_steps, snapshot_bytes
 from dmft.result.concerns import UNSTABLE_SHARE
 from dmft.running.cost import Cost, estimate, replica_bytes, size_text
-from dmft.running.replica import WHOLE, Setup
+from dmft.running.replica import COARSE, HALF, WHOLE, Setup
 from dmft.running.runner import check
 from dmft.samples.formulas import OVERSHOOT
 from dmft.samples.sampling import Sampling, draw
@@ -79,17 +79,17 @@ def _theory_work(run: Run) -> list[str]:
         how = "one causal march, " + ("full history" if setup.per_level is None else
                                       f"dyadic history of {setup.per_level} blocks a level")
     if not setup.sampled:
-        coarse = "" if setup.per_level is None else ", with a companion of half the blocks for what blocks cost"
+        coarse = ", with a companion of half the blocks for what blocks cost" if COARSE in setup.solutions(0) else ""
         return [f"theory of {run.algorithm.kind}: {_steps_text(run)}; {how}",
                 f"no samples: nothing is random, errors are 0{coarse}; {_kernels_text(setup)}"]
-    coarse = "" if setup.per_level is None else ", every second one with another of half the blocks"
+    beside = ", each with a companion of half as many for the bias" if HALF in setup.solutions(0) else ""
+    beside += ", every second one with another of half the blocks" if COARSE in setup.solutions(0) else ""
     which = "V_error" if setup.experiment.start.random else "m_error"
     more = f", more until {which} < {theory.target_error:g}" if theory.target_error > 0 else ""
     hidden = setup.experiment.hidden
     before = f" after {hidden} steps of power iteration (spectral start)" if hidden else ""
     return [f"theory of {run.algorithm.kind}: {_steps_text(run)}{before}; {how}",
-            f"{theory.replicas} replicas of {theory.samples} samples{more}, each with a companion of half as many for the bias"
-            f"{coarse}; {_kernels_text(setup)}", *_snapshots_text(run)]
+            f"{theory.replicas} replicas of {theory.samples} samples{more}{beside}; {_kernels_text(setup)}", *_snapshots_text(run)]
 
 
 def _snapshots_text(run: Run) -> list[str]:

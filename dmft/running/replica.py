@@ -87,6 +87,8 @@ class Setup:
 
     def solutions(self, index: int) -> tuple[str, ...]:
         """The solutions of replica `index`."""
+        if not self.run.theory.companions:
+            return (WHOLE,)
         coarse = self.per_level and self.per_level >= 2 * FEWEST_BLOCKS and index % COARSE_EVERY == 0
         if not self.sampled:
             return (WHOLE, COARSE) if coarse else (WHOLE,)
@@ -146,7 +148,7 @@ class Setup:
             raise UserError(f"[theory] snapshots: {len(self.run.theory.snapshots)} times of {self.run.theory.replicas} replicas "
                             f"need {kept / 1e9:.1f} GB, {room / 1e9:.1f} GB are free; list fewer, or lower theory.samples")
         if self.run.theory.method == "iterate":
-            samplings = [self.sampling(solution, 0) for solution in (WHOLE, HALF)]
+            samplings = [self.sampling(solution, 0) for solution in self.solutions(0)]
             blocks = [blocks_for(each.total, each.carriers, comm, SUM_BLOCKS) for each in samplings]
             fresh = self.run.theory.noise == "fresh"
             need = sum(iteration_bytes(self.experiment.steps, len(each.here), fresh) for each in blocks)
@@ -307,14 +309,15 @@ class Replica:
         whole = self.whole
         residuals = None if whole.residuals is None else np.array(whole.residuals, float)
         beside = HALF if HALF in self.solvers else WHOLE  # what COARSE has the samples of
-        halves = {f"half_{name}": rows for name, rows in self.solvers[beside].random_start().items()}
-        if halves:
-            halves["per_level"] = np.array(self.setup.per_level or 0)
+        rows = whole.random_start()
+        if rows:
+            rows["per_level"] = np.array(self.setup.per_level or 0)
+            if HALF in self.solvers:
+                rows |= {f"half_{name}": each for name, each in self.solvers[HALF].random_start().items()}
         told = {BIAS: finite_sample_bias(self._figures(WHOLE), self._figures(HALF))} if HALF in self.solvers else {}
         if COARSE in self.solvers:
             told[HISTORY_ERROR] = history_error(*(self._figures(name) | self._fluctuations(name) for name in (beside, COARSE)))
-        solution = Solution(whole.curves, {**whole.kernels, **_columns(whole)}, told, whole.outcome, residuals,
-                            {**whole.random_start(), **halves})
+        solution = Solution(whole.curves, {**whole.kernels, **_columns(whole)}, told, whole.outcome, residuals, rows)
         own, between = (whole.snapshot(), whole.snapshots.between) if isinstance(whole, March) else ({}, {})
         return Part({**solution.arrays(), **({"between": between} if between else {})}, own, whole.blocks.lines,
                     whole.blocks.samples)

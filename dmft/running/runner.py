@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,7 +40,7 @@ from dmft.running.callbacks import hook_of
 from dmft.running.cost import estimate, size_text
 from dmft.running.guesses import guess_from, guess_of
 from dmft.running.kept import kept_state
-from dmft.running.replica import Replica, Setup, step_abreast, wanted_parts
+from dmft.running.replica import HALF, Replica, Setup, step_abreast, wanted_parts
 from dmft.running.resources import MEMORY_SHARE
 from dmft.samples.card_steps import LAUNCHED_AHEAD
 from dmft.samples.gpu import Card
@@ -99,8 +99,7 @@ class _Accuracy(NamedTuple):
 
     name: str
     error: np.ndarray  # standard error
-    bias: np.ndarray
-    bias_error: np.ndarray
+    biases: Mapping[str, np.ndarray]  # estimates by name, of this curve too where there are companions
 
 
 class TheoryJob:
@@ -147,7 +146,7 @@ class TheoryJob:
             self._note("more sweeps allowed: iterating again with the stored kernels as first guess")
             self.setup = replace(self.setup, start=guess_from(theory, self.run))
             return True
-        if self.setup.sampled and f"state/{BIAS}/count" not in theory.state:
+        if HALF in self.setup.solutions(0) and f"state/{BIAS}/count" not in theory.state:
             self._note("the result is of an earlier version, which kept other sums over its replicas: solving all of them again")
             return False
         self.statistics = statistics_of(theory)
@@ -232,14 +231,15 @@ class TheoryJob:
         """How well the curve that tells most is known: m, or V from a random start, where m is 0."""
         found = fluctuations_of(self.run, self.statistics, self.setup.per_level, maps=False)
         if found:
-            return _Accuracy("V", found.curves["V_error"], found.bias["V"], found.bias["V_error"])
-        bias = self.statistics.estimates(BIAS)
-        return _Accuracy("m", self.statistics.error("m"), bias["m"], bias["m_error"])
+            return _Accuracy("V", found.curves["V_error"], found.bias)
+        return _Accuracy("m", self.statistics.error("m"), self.statistics.estimates(BIAS))
 
     def _warn_of_bias(self, told: _Accuracy, target: float) -> None:
         """Warn where the noise has met the target but the bias of a finite number of samples has not: more replicas do not lower
         the bias, and with more samples it would be another run."""
-        bias, error = told.bias, told.bias_error
+        if told.name not in told.biases:
+            return
+        bias, error = told.biases[told.name], told.biases[f"{told.name}_error"]
         seen = np.where(np.abs(bias) > TARGET_BIAS_SIGMAS * error, np.abs(bias), 0.0)
         i, samples = np.unravel_index(int(np.argmax(seen)), seen.shape), self.run.theory.samples
         if seen[i] > target:

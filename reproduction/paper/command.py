@@ -14,7 +14,7 @@ examples:
   dmft figure fig2 --full --commands          what to run elsewhere
   dmft figure fig2 --full --submit | sh       one Slurm job per result (dmft submit)
   dmft figure all --quick
-  dmft figure paper --full --device gpu --processes 16 --numbers docs/numbers --time-limit 0:30:00
+  dmft figure paper --full --device gpu --no-companions --numbers docs/numbers --time-limit 0:30:00
   dmft figure fig2 --full --numbers docs/numbers --draw
 """
 
@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from dmft.cli import main as theory_command
@@ -56,8 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-caption", action="store_true", help="leave the caption out of the picture; it is printed anyway")
     parser.add_argument("--numbers", metavar="DIR", type=Path, help="keep the numbers of finished results there; skip what is kept")
     parser.add_argument("--scale", metavar="X", type=float, default=1.0, help="dimension, runs, samples and time times X <= 1")
-    parser.add_argument("--processes", metavar="P", type=int, default=0,
-                        help="solutions of the theory side by side, each in a process of its own (with --numbers)")
+    parser.add_argument("--no-companions", dest="companions", action="store_false",
+                        help="the theory without the solutions that estimate its bias and history error: half the time")
     parser.add_argument("--time-limit", metavar="HH:MM:SS", help="stop after this time (exit 75); the same command continues")
     parser.add_argument("--draw", action="store_true", help="compute nothing, draw what is there")
     parser.add_argument("--force", action="store_true", help="compute again what is there already")
@@ -75,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
     several = {"all": tuple(FIGURES), "paper": PAPER}
     for figure in [get(FIGURES, name) for word in options.names for name in several.get(word, (word,))]:
         if options.commands or options.submit:
-            todo = computations(figure, size, way.out, way.device, way.scale)
+            todo = computations(figure, size, way)
             _print([one.submission if options.submit else one.command for one in todo])
             continue
         if way.numbers is None and figure.panels:
@@ -97,10 +98,8 @@ def _way(options: argparse.Namespace) -> Way:
     """How the figures are computed, as the options say."""
     if not 0.0 < options.scale <= 1.0:
         raise UserError(f"--scale {options.scale:g}: must be above 0, and 1 at most")
-    if options.processes and options.numbers is None:
-        raise UserError("--processes: solutions side by side leave numbers alone; say where with --numbers DIR")
     limit = seconds(options.time_limit)
-    return Way(options.output, options.device, options.scale, options.numbers, options.processes,
+    return Way(options.output, options.device, options.scale, options.numbers, options.companions,
                None if limit is None else time.time() + limit, options.force, options.quiet)
 
 
@@ -116,7 +115,7 @@ def _show(figure: PaperFigure, size: str, way: Way, with_caption: bool) -> None:
     if not figure.panels or not data or not can_draw():
         return
     from reproduction.paper.drawing import draw  # matplotlib is an extra
-    ours, full = computations(figure, size, way.out, scale=way.scale), computations(figure, "full", way.out)
+    ours, full = computations(figure, size, way), computations(figure, "full", replace(way, scale=1.0))
     text = caption(figure.about, figure.note, [one for one in ours if one.series.name in data], full)
     text += f" {shares(data)}" if figure.shares else ""
     paths = [way.out / figure.name / size / f"{figure.name}{suffix}" for suffix in (".png", ".pdf")]

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from dmft.core import store
 from dmft.core.command import EXIT_DIVERGED, EXIT_DONE, OUT
 from dmft.core.parallel import world
@@ -21,8 +23,8 @@ from reproduction.paper import numbers
 from reproduction.paper.figure import Changes, PaperFigure, Series, plain_text
 from reproduction.paper.numbers import Lines, Numbers, Runs
 from reproduction.paper.scale import scaled
-from reproduction.paper.solutions import side_by_side
 from sgd_sim import load as load_simulation
+from workbench.inspection.live import partial_theory
 
 SIDES = ("simulation", "theory")
 Command = Callable[[Sequence[str]], int]
@@ -81,6 +83,17 @@ class Computation:
             return Runs.of(load_simulation(self.output))
         return Lines.of(theory_of(store.load(self.output)))
 
+    def reached(self) -> Lines | None:
+        """The numbers of the checkpoint of its theory, up to the time that all solutions in it have reached; None where that is no
+        time at all, or where there are fewer than two."""
+        header = store.checkpoint_header(self.output)
+        theory = None if header is None else partial_theory(header)
+        if theory is None or len(theory.replicas["loss"]) < 2:
+            return None
+        reached = np.isfinite(theory.replicas["loss"]).all(axis=0)
+        last = int(np.argmin(np.append(reached, False))) - 1
+        return Lines.of(theory).at(np.arange(last + 1)) if last > 0 else None
+
 
 @dataclass(frozen=True)
 class Data:
@@ -93,14 +106,14 @@ class Data:
 
 @dataclass(frozen=True)
 class Way:
-    """How a figure is computed. scale: all sizes are multiplied by it; numbers: folder of kept numbers; processes: of the theory,
-    each with a solution of its own (0: by `dmft solve`); deadline: of time.time, when to stop."""
+    """How a figure is computed. scale: all sizes are multiplied by it; numbers: folder of kept numbers; companions: whether the
+    theory has those that estimate bias and history error; deadline: of time.time, when to stop."""
 
     out: Path = OUT
     device: str = "cpu"
     scale: float = 1.0
     numbers: Path | None = None
-    processes: int = 0
+    companions: bool = True
     deadline: float | None = None
     force: bool = False
     quiet: bool = False
@@ -114,36 +127,41 @@ class Way:
         return ["--time-limit", f"{left // 3600}:{left // 60 % 60:02d}:{left % 60:02d}"]
 
 
-def computations(figure: PaperFigure, size: str, out: Path = OUT, device: str = "cpu", scale: float = 1.0) -> list[Computation]:
+def computations(figure: PaperFigure, size: str, way: Way = Way()) -> list[Computation]:  # noqa: B008 - frozen
     """Everything that a figure computes, in the order of its series; those of another figure are computed as it would."""
     found = []
     for series in figure.chosen(size):
         if series.of is not None:
-            found += [one for one in computations(series.of, size, out, device, scale)
+            found += [one for one in computations(series.of, size, way)
                       if one.series.name == series.name and getattr(series, one.half)]
             continue
-        found += [_computation(figure, series, half, size, out, device, scale) for half in SIDES
+        found += [_computation(figure, series, half, size, way) for half in SIDES
                   if figure.sizes[size].changes(half, series.name) is not None and getattr(series, half)]
     return found
 
 
-def _computation(figure: PaperFigure, series: Series, half: str, size: str, out: Path, device: str, scale: float) -> Computation:
-    where = {} if device == "cpu" else {f"{half}.device": device}
-    if where and half == "simulation":
-        where["simulation.precision"] = "float16"    # half the bytes, and half the time
+def _computation(figure: PaperFigure, series: Series, half: str, size: str, way: Way) -> Computation:
+    how: dict[str, object] = {} if way.device == "cpu" else {f"{half}.device": way.device}
+    if how and half == "simulation":
+        how["simulation.precision"] = "float16"    # half the bytes, and half the time
     file = run_file(f"{series.run}.toml" if "/" in series.run else f"{figure.name}/{series.run}.toml")
     overrides = _overrides(series.changes, figure.sizes[size].changes(half, series.name) or {})
-    if scale != 1.0:
-        overrides += _overrides(scaled(load_run(file, overrides), half, scale))
-    name, folder = f"{series.name}.{half}", size if scale == 1.0 else f"{size}-{scale:g}"
-    return Computation(series, half, file, overrides + _overrides(where), out / figure.name / folder / f"{name}.h5",
-                       Path(figure.name) / f"{name}.json")
+    if way.scale != 1.0:
+        overrides += _overrides(scaled(load_run(file, overrides), half, way.scale))
+    alone = half == "theory" and not way.companions
+    if alone:
+        how["theory.companions"] = False
+        if not load_run(file, overrides).simulation.kernels:
+            how["theory.waiting_times"] = [0.0]    # other figures show no columns, which take slots of the history
+    name, folder = f"{series.name}.{half}", size if way.scale == 1.0 else f"{size}-{way.scale:g}"
+    return Computation(series, half, file, overrides + _overrides(how),
+                       way.out / figure.name / folder / f"{name}{'.alone' if alone else ''}.h5", Path(figure.name) / f"{name}.json")
 
 
 def make(figure: PaperFigure, size: str, commands: Mapping[str, Command], say: Callable[[str], None], way: Way) -> int:
     """Run the computations whose results, or numbers, are missing or incomplete, each by the command of its half; returns the exit
     code of the first that fails, or 0."""
-    todo = computations(figure, size, way.out, way.device, way.scale)
+    todo = computations(figure, size, way)
     for k, one in enumerate(todo):
         label = f"[{k + 1}/{len(todo)}] {figure.name}, {one.half}: {plain_text(one.series.label) or one.series.name}"
         if not way.force and one.kept(way.numbers) is not None:
@@ -154,31 +172,25 @@ def make(figure: PaperFigure, size: str, commands: Mapping[str, Command], say: C
             return EXIT_STOPPED
         say(label)
         began = time.time()
-        if code := _compute(one, commands, say, way):
+        if code := _compute(one, commands, way):
             return code
         say(f"{label}: {time.time() - began:.0f} s")
     return EXIT_DONE
 
 
-def _compute(one: Computation, commands: Mapping[str, Command], say: Callable[[str], None], way: Way) -> int:
-    """One of them, and its numbers to where they are kept. What a time limit left of a theory by processes is not its end: it is
-    kept under another name."""
-    if one.half == "theory" and way.processes and way.numbers is not None and not one.run().simulation.kernels:
-        lines = side_by_side(one.run(), way.processes, way.deadline, say)
-        if lines is None:
-            return EXIT_STOPPED
-        whole = lines.t.size == one.run().algorithm.steps + 1
-        numbers.keep(way.numbers / (one.place if whole else _unfinished(one.place)), lines.thinned())
-        if whole:
-            (way.numbers / _unfinished(one.place)).unlink(missing_ok=True)
-        return EXIT_DONE if whole else EXIT_STOPPED
+def _compute(one: Computation, commands: Mapping[str, Command], way: Way) -> int:
+    """One of them, and its numbers to where they are kept. What a time limit left of a theory is not its end: it is kept under
+    another name."""
     code = commands[one.half]([*one.words, "--force" if way.force else "--resume", *(["--quiet"] if way.quiet else []),
                                *way.time_limit])
-    if code not in (EXIT_DONE, EXIT_DIVERGED):
-        return code
-    if way.numbers is not None and world().is_root and (found := one.result()) is not None:
+    if way.numbers is None or not world().is_root:
+        return EXIT_DONE if code == EXIT_DIVERGED else code
+    if code == EXIT_STOPPED and one.half == "theory" and (reached := one.reached()) is not None:
+        numbers.keep(way.numbers / _unfinished(one.place), reached.thinned())
+    if code in (EXIT_DONE, EXIT_DIVERGED) and (found := one.result()) is not None:
         numbers.keep(way.numbers / one.place, found.thinned() if isinstance(found, Lines) else found)
-    return EXIT_DONE
+        (way.numbers / _unfinished(one.place)).unlink(missing_ok=True)
+    return EXIT_DONE if code == EXIT_DIVERGED else code
 
 
 def _unfinished(place: Path) -> Path:
@@ -189,7 +201,7 @@ def load(figure: PaperFigure, size: str, way: Way) -> dict[str, Data]:
     """The numbers that are there, by name of series."""
     halves: dict[str, dict[str, Numbers]] = {}
     series_of = {}
-    for one in computations(figure, size, way.out, way.device, way.scale):
+    for one in computations(figure, size, way):
         if (found := one.kept(way.numbers) or one.result() or one.unfinished(way.numbers)) is not None:
             halves.setdefault(one.series.name, {})[one.half] = found
             series_of[one.series.name] = next(series for series in figure.series if series.name == one.series.name)

@@ -33,8 +33,9 @@ RANKS = 2.0      # standard errors of the rank of a median to each side
 SINGLE = 50      # single runs that are kept
 THEORY_PER_DECADE = 40
 KEPT_DIGITS = 5
-# Keys that do not change what is computed; precision: another draw of nearly Gaussian data; waiting_times: which columns are kept.
-ASIDE = ("device", "checkpoint_interval", "precision", "waiting_times")
+# Keys that do not change what is computed; precision: another draw of nearly Gaussian data; waiting_times: which columns are kept;
+# companions: whether the bias is known.
+ASIDE = ("device", "checkpoint_interval", "precision", "waiting_times", "companions")
 Statistics = dict[str, np.ndarray]
 
 
@@ -111,7 +112,10 @@ class Lines(FigureCurves):
         recorded = record_steps(self.run) if isinstance(record, str) else np.rint(np.array(record) / eta)  # perhaps beyond the end
         wanted = np.concatenate([[0, steps], np.rint(10.0 ** np.arange(0.0, np.log10(steps), 1 / THEORY_PER_DECADE)), recorded])
         at = np.unique(wanted[wanted <= steps].astype(int))
-        at = at[at < self.t.size]
+        return self.at(at[at < self.t.size])
+
+    def at(self, at: np.ndarray) -> Lines:
+        """The same at some of its times."""
         return Lines(self.run, self.t[at], self.count,
                      {name: {kind: each[at] for kind, each in found.items()} for name, found in self.curves.items()},
                      self.made, None if self.bias is None else self.bias[at], self.kernels)

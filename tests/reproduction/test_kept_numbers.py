@@ -1,8 +1,7 @@
-"""Numbers of figures that are kept: they are those of the results, stand for them, and only for them; solutions side by side."""
+"""Numbers of figures that are kept: they are those of the results, stand for them, and only for them; those of checkpoints, too."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -10,14 +9,15 @@ import pytest
 
 import dmft
 import sgd_sim
-from dmft.core.errors import FileError
+from dmft.core.errors import FileError, Stopped
 from dmft.model.runfile import parse_run
 from reproduction.paper import FIGURES, numbers
+from reproduction.paper.computations import computations
 from reproduction.paper.dimensions import fit
 from reproduction.paper.figure import SIZES, Panel, PaperFigure, Series, Size
 from reproduction.paper.numbers import Lines, Runs, kept
-from reproduction.paper.solutions import side_by_side, solution
 from tests.run_files import run_text
+from tests.small_results import StopAfter
 
 TEXT = run_text("gd", t_max=1.0, problem={"start_overlap": "iid"}, algorithm={"learning_rate": 0.05},
                 theory={"samples": 200, "replicas": 3}, simulation={"dimension": 40, "instances": 7})
@@ -81,29 +81,18 @@ def test_a_diverged_run_is_counted_and_left_out(simulation):
     assert found.diverged == 1 and found.curve("m").count == 6
 
 
-@pytest.mark.long
-def test_solutions_side_by_side_are_the_replicas(run, theory):
-    """The same seeds and numbers as `dmft solve`, in other processes; a deadline leaves what was reached."""
-    found = side_by_side(run, 2, None, lambda text: None)
-    assert found is not None and found.count == 3
-    np.testing.assert_allclose(found.curves["m"]["mean"], theory.m, rtol=1e-9)    # a full history: waiting times change nothing
-    np.testing.assert_allclose(found.curves["loss"]["error"], theory.loss_error, rtol=1e-6, atol=1e-12)
-    curves, last = solution(run.to_toml(), 1, deadline=time.time() - 1.0)
-    assert last < 1 and np.isnan(curves["m"][1:]).all()
-    other, _ = solution(run.to_toml(), 2)    # the twin: another replica is another solution
-    assert np.abs(other["m"] - theory.replicas["m"][1]).max() > 1e-6
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("on_this_card")
-def test_a_solution_on_a_card(run):
-    """With a history in blocks, as the figures have it."""
-    blocks = run.replace({"theory.history": "dyadic", "theory.blocks_per_level": 4, "samples": 600})
-    here, last = solution(blocks.to_toml(), 0)
-    there, reached = solution(blocks.replace({"theory.device": "gpu"}).to_toml(), 0)
-    assert last == reached == 20
-    for name in ("m", "loss"):
-        np.testing.assert_allclose(there[name], here[name], rtol=1e-5)
+def test_a_time_limit_leaves_what_was_reached(run, tmp_path):
+    """The numbers of a checkpoint are those of the whole run, up to the time that all solutions have reached."""
+    stopped = run.replace({"theory.companions": False, "theory.history": "full"})
+    one = replace(computations(FIGURES["fig2"], "full")[1], output=tmp_path / "a.h5")
+    assert one.half == "theory" and one.reached() is None
+    with pytest.raises(Stopped):
+        dmft.solve(stopped, tmp_path / "a.h5", quiet=True, stop=StopAfter(48))    # in the third replica of 20 steps
+    found, whole = one.reached(), Lines.of(dmft.solve(stopped, quiet=True))
+    assert found is not None and 1 < found.t.size < whole.t.size and found.count == 3
+    for name, each in found.curves.items():
+        for kind, values in each.items():
+            np.testing.assert_allclose(values, whole.curves[name][kind][: found.t.size], rtol=1e-9, atol=1e-12)
 
 
 def test_a_line_through_points_with_errors():
@@ -141,7 +130,9 @@ def test_a_figure_is_made_piece_by_piece(tmp_path, monkeypatch, dmft_main):
     assert drawn.returncode == 0 and "kept" not in drawn.stderr and "max |z|" in drawn.stdout
     (tmp_path / "numbers" / "pieces" / "gd.theory.json").rename(tmp_path / "numbers" / "pieces" / "gd.theory.unfinished")
     assert dmft_main(*words, "--draw").stdout == drawn.stdout       # what a time limit left is drawn, and computed again
-    assert dmft_main(*words, "--processes", "1").stderr.count("its numbers are kept") == 1
+    assert dmft_main(*words, "--no-companions").stderr.count("its numbers are kept") == 1
     assert {path.suffix for path in (tmp_path / "numbers" / "pieces").glob("gd.theory.*")} == {".json"}
-    assert dmft_main("figure", "pieces", "--processes", "2").returncode == 2
+    alone = kept(tmp_path / "numbers" / "pieces" / "gd.theory.json", "theory")
+    assert isinstance(alone, Lines) and alone.bias is None      # the same solutions, whose bias is not known
+    assert dmft_main(*words, "--draw").stdout == drawn.stdout
     assert dmft_main("figure", "pieces", "--scale", "2").returncode == 2

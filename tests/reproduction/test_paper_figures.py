@@ -11,7 +11,7 @@ import pytest
 
 from dmft.model.runfile import load_run
 from reproduction.paper import FIGURES, findings, numbers, validation
-from reproduction.paper.computations import computations
+from reproduction.paper.computations import Way, computations
 from reproduction.paper.figure import SIZES, Panel, PaperFigure, Series, Size
 from tests.run_files import run_text
 
@@ -65,7 +65,7 @@ def test_figures_of_others_runs_share_their_results():
 def test_everything_can_be_scaled_down(name, monkeypatch):
     """By one number: dimension, runs, samples, solutions, steps, and times of schedules and records with them."""
     monkeypatch.chdir(ROOT)
-    for whole, small in zip(computations(FIGURES[name], "full"), computations(FIGURES[name], "full", scale=0.02), strict=True):
+    for whole, small in zip(computations(FIGURES[name], "full"), computations(FIGURES[name], "full", Way(scale=0.02)), strict=True):
         a, b = whole.run(), small.run()
         assert b.algorithm.steps <= max(20, 0.021 * a.algorithm.steps) and b.algorithm.learning_rate == a.algorithm.learning_rate
         if whole.half == "simulation":

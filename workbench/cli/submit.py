@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
                         "the script")
     if 0 < options.gpus < options.ranks:
         cards = f"{options.gpus} card{'s' if options.gpus > 1 else ''}"
-        print(f"note: {options.ranks} ranks share the time and memory of {cards}; estimates assume NVIDIA's MPS (docs/gpu.md)")
+        print(f"note: {options.ranks} ranks take turns on {cards} and share the memory; one rank a card is faster (docs/gpu.md)")
     submission = _Submission(options, points, _folder(options))
     jobs = [submission.compute(program, runs) for program in todo]
     if options.compare:

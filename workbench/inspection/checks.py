@@ -53,6 +53,9 @@ def _theory(theory: Theory) -> list[ResultCheck]:
                                       None, "the largest; take more blocks_per_level") for name, error in told.items())]
     main = "m" if theory.V is None else "V"
     found += [_systematic(one) for one in systematic_errors(theory.datasets) if one.shows or one.name == main]
+    if not theory.run.theory.companions:
+        found.append(ResultCheck("finite-sample bias and error by the blocks of the history", np.nan, None,
+                                 "not known: theory.companions = false"))
     weight = largest(theory.unstable)
     found.append(ResultCheck("weight of samples with learning_rate * v'' > 2", weight, _below(weight, UNSTABLE_SHARE),
                        "the explicit step is unstable for them: take a smaller learning rate", told=True))

@@ -13,6 +13,7 @@ from dmft.core.averages import standard_error
 from dmft.equations.kernels import COLUMNS
 from dmft.model.curves import ERRORS, TABLE
 from dmft.result.theory import Theory
+from workbench.inspection.checks import theory_checks
 
 RUN = """
 [problem]
@@ -58,6 +59,26 @@ def test_companions_are_solutions_with_half_of_it(start):
             assert np.isnan(told[f"{name}_error"]).all()  # one replica has no error bar
     off = np.abs(coarsened["q"] - halved["q"] - whole.history_error["q"]).max()
     assert np.abs(whole.bias["q"]).max() > 1e-3 and off > 1e-9
+
+
+@pytest.mark.filterwarnings("ignore::dmft.core.errors.DmftWarning")
+@pytest.mark.parametrize("start", ["m0 = 0.5", 'start = "random"'])
+def test_without_companions_solutions_are_the_same_and_nothing_is_told(start, tmp_path):
+    """To the last bit, through a file to which replicas are added; a target of the error needs none of them. The check of the file
+    says that bias and history error are not known, which it does not where there are companions."""
+    text = RUN.format(start=start, samples=64, replicas=2, blocks=8)
+    whole, alone = dmft.parse_run(text), dmft.parse_run(text).replace({"theory.companions": False})
+    dmft.solve(alone.replace({"theory.replicas": 1}), tmp_path / "a.h5", quiet=True)
+    told, found = dmft.solve(whole, quiet=True), dmft.solve(alone, tmp_path / "a.h5", resume=True, quiet=True)
+    assert told.bias and told.history_error and not found.bias and not found.history_error
+    for name, curve in told.curves.items():
+        assert_array_equal(found.curves[name], curve, err_msg=name)
+    for name, kernel in told.kernels.arrays.items():
+        assert_array_equal(dmft.load(tmp_path / "a.h5").kernels.arrays[name], kernel, err_msg=name)
+    unknown = [[one for one in theory_checks(each) if "companions = false" in one.meaning] for each in (told, found)]
+    assert [len(one) for one in unknown] == [0, 1]
+    error = float(found.curves["m_error" if found.V is None else "V_error"].max())
+    assert len(dmft.solve(alone.replace({"theory.target_error": 0.8 * error}), quiet=True).replicas["m"]) > 2
 
 
 @pytest.mark.long
