@@ -18,6 +18,7 @@ from dmft.model.runfile import parse_run
 from dmft.running import replica, runner
 from tests.cards import given_out
 from tests.emulate import COMPILER, HostGpu
+from tests.marks import with_slow
 from tests.network_cases import PAIR, network_run
 from tests.run_files import run_text
 
@@ -26,11 +27,12 @@ pytestmark = [pytest.mark.gpu, pytest.mark.mpi, pytest.mark.skipif(COMPILER is N
 RANKS = 3
 VISIT = 4  # steps a card takes between two visits of the host: so few that short runs can be stopped
 THEORY = {"samples": 64, "history": "dyadic", "blocks_per_level": 4, "device": "gpu"}
+BOTH_WAYS = "two replicas, one of them on two cards"
 # name: what it changes in [theory]
 CASES = {
     "replicas over cards, some of them abreast": {"replicas": 5},
     "samples over cards": {"replicas": 1},
-    "two replicas, one of them on two cards": {"replicas": 2},
+    BOTH_WAYS: {"replicas": 2},
     "a card without samples": {"replicas": 1, "samples": 16},
     "equations by the host": {"replicas": 1, "snapshots": [0.2]},
 }
@@ -48,52 +50,49 @@ class SecondLook:
 
 
 def compute(folder: Path, stopped: bool) -> None:
-    """What the run files of a folder ask for, on a card for each rank; stopped: up to a checkpoint on the way."""
+    """What the run file of a folder asks for, on a card for each rank; stopped: up to a checkpoint on the way."""
+    run, output = dmft.load_run(folder / "run.toml"), folder / "run.h5"
     with given_out(HostGpu()):
-        for path in sorted(folder.glob("*.toml")):
-            run, output = dmft.load_run(path), path.with_suffix(".h5")
-            if run.simulation.device == "gpu":
-                sgd_sim.simulate(run, output=output, quiet=True)
-                continue
-            try:
-                dmft.solve(run, output=output, resume=True, quiet=True, stop=SecondLook() if stopped else None)
-            except Stopped:
-                assert stopped
+        if run.simulation.device == "gpu":
+            sgd_sim.simulate(run, output=output, quiet=True)
+            return
+        try:
+            dmft.solve(run, output=output, resume=True, quiet=True, stop=SecondLook() if stopped else None)
+        except Stopped:
+            assert stopped
 
 
-def written(folder: Path) -> Path:
-    """A folder with run files of all cases."""
-    folder.mkdir()
-    for name, changes in CASES.items():
-        (folder / f"{name}.toml").write_text(run_text(t_max=0.36, theory={**THEORY, **changes}))
+def run_files() -> dict[str, str]:
+    """Run files of all cases by name."""
     network = network_run(PAIR, t_max=0.5).replace({"theory.samples": 64, "theory.replicas": 1, "theory.device": "gpu"})
-    (folder / "network.toml").write_text(network.to_toml())
     simulation = {"dimension": 40, "instances": 5, "device": "gpu"}
-    (folder / "simulation.toml").write_text(run_text(t_max=0.36, simulation=simulation))
-    return folder
+    return {name: run_text(t_max=0.36, theory={**THEORY, **changes}) for name, changes in CASES.items()} | {
+        "network": network.to_toml(), "simulation": run_text(t_max=0.36, simulation=simulation)}
 
 
 @pytest.mark.long
-def test_several_cards_have_the_bits_of_one(run_python, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", with_slow(run_files(), *(set(run_files()) - {BOTH_WAYS})))
+def test_several_cards_have_the_bits_of_one(run_python, tmp_path, monkeypatch, name):
     """On three ranks, and stopped on three and continued on one."""
     for module in (replica, runner):
         monkeypatch.setattr(module, "LAUNCHED_AHEAD", VISIT)
-    one, three, stopped = (written(tmp_path / name) for name in ("one", "three", "stopped"))
+    one, three, stopped = (tmp_path / each for each in ("one", "three", "stopped"))
+    for folder in (one, three, stopped):
+        folder.mkdir()
+        (folder / "run.toml").write_text(run_files()[name])
     compute(one, False)
     for folder in (three, stopped):
         done = run_python("-W", "ignore", "-m", "tests.dmft.running.test_gpu_ranks", str(folder), *["stop"] * (folder is stopped),
                           ranks=RANKS, timeout=300)
         assert done.returncode == 0, done.stderr
-    waiting = [path for path in stopped.glob("*.toml") if store.checkpoint_path(path.with_suffix(".h5")).exists()]
-    assert len(waiting) == len(CASES) + 1  # not the simulation
+    assert store.checkpoint_path(stopped / "run.h5").exists() == (name != "simulation")
     compute(stopped, False)
-    for path in sorted(one.glob("*.h5")):
-        want = store.load(path).arrays
-        for folder in (three, stopped):
-            got = store.load(folder / path.name).arrays
-            assert got.keys() == want.keys()
-            for name, array in want.items():
-                np.testing.assert_array_equal(got[name], array, err_msg=f"{path.stem}, {folder.name}: {name}")
+    want = store.load(one / "run.h5").arrays
+    for folder in (three, stopped):
+        got = store.load(folder / "run.h5").arrays
+        assert got.keys() == want.keys()
+        for array in want:
+            np.testing.assert_array_equal(got[array], want[array], err_msg=f"{folder.name}: {array}")
 
 
 def test_samples_are_on_all_cards_but_where_there_are_too_few():
