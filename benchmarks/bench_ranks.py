@@ -49,7 +49,7 @@ class Counting:
         start = time.perf_counter()
         found = self.comm.sums_exact(several)
         self.seconds += time.perf_counter() - start
-        self.bytes += sum(8 * SUM_NUMBERS * lines.shape[1] for lines in several)
+        self.bytes += sum(8 * SUM_NUMBERS * total.size for total in found)
         return found
 
 

@@ -14,7 +14,7 @@ import hashlib
 import io
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -233,17 +233,30 @@ def load_header(path: str | Path) -> Stored:
 
 def read(path: str | Path, name: str, index: Any = ()) -> np.ndarray:
     """One dataset, or a part of it, without reading the rest."""
+    with reading(path) as part:
+        return part(name, index)
+
+
+@contextmanager
+def reading(path: str | Path) -> Iterator[Callable[..., np.ndarray]]:
+    """`read` of (name, index) for several datasets: opening a file takes longer than reading a small one."""
     with _opened(path) as file:
-        if not _own_dataset(file, name):
-            raise FileError(f"{path}: has no dataset '{name}' (it has {', '.join(_describe(Path(path), file).shapes)})")
-        _check_dataset(Path(path), name, file[name], _most(path))
-        return np.asarray(file[name][index])
+        def part(name: str, index: Any = ()) -> np.ndarray:
+            if not _own_dataset(file, name):
+                raise FileError(f"{path}: has no dataset '{name}' (it has {', '.join(_describe(Path(path), file).shapes)})")
+            _check_dataset(Path(path), name, file[name], _most(path))
+            return np.asarray(file[name][index])
+
+        yield part
 
 
 def read_group(header: Stored, group: str) -> dict[str, Any]:
     """Everything below a group of a file, nested; {} when it has no such group."""
     names = flatten(nest(header.shapes).get(group, {}))
-    return nest({name: read(header.path, f"{group}/{name}") for name in names})
+    if not names:
+        return {}
+    with reading(header.path) as part:
+        return nest({name: part(f"{group}/{name}") for name in names})
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import ndtri
+import scipy  # its parts load when they are used
 
 from dmft.model.information import Information, least_magnitude_error, of_magnitude, of_noisy_magnitude, of_sign
 from dmft.model.loss import Loss
@@ -106,7 +106,7 @@ class Channel(Physics, key="labels"):
 
     def _share_of_plus(self, label_noise: float) -> np.ndarray:
         """The share of labels +1 among samples with a field of _TABULATED, over quantiles of the noise."""
-        quantiles = np.sqrt(label_noise) * ndtri((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
+        quantiles = np.sqrt(label_noise) * scipy.special.ndtri((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
         share = np.zeros_like(_TABULATED)
         for shift in quantiles:
             share += self.label(_TABULATED, shift) > 0

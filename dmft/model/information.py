@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import ndtr
+import scipy  # its parts load when they are used
 
 Information = Callable[[float], float]  # q -> qh(q)/alpha
 FIELD_REACH, FIELD_PANEL, FIELD_NODES = 10.0, 1.0, 10  # quadrature over a standard normal: range, width and nodes of panels
@@ -29,7 +29,7 @@ def of_sign(q: float, noise: float, flip: float) -> float:
     omega, weight = _near_zero(q, wide)
     t = omega / np.sqrt(wide)
     bump = ((1.0 - 2.0 * flip) * np.exp(-0.5 * t**2)) ** 2 / (2.0 * np.pi * wide)
-    return float(weight @ sum(bump / (flip + (1.0 - 2.0 * flip) * ndtr(sign * t)) for sign in (1.0, -1.0)))
+    return float(weight @ sum(bump / (flip + (1.0 - 2.0 * flip) * scipy.special.ndtr(sign * t)) for sign in (1.0, -1.0)))
 
 
 def _near_zero(q: float, wide: float) -> tuple[np.ndarray, np.ndarray]:
@@ -65,7 +65,7 @@ def of_noisy_magnitude(q: float, noise: float) -> float:
         for side in (1.0, -1.0):
             mean = (side * omega * noise + y * V) / wide
             height = np.exp(0.5 * ((y - branch * omega) ** 2 - (y - side * omega) ** 2) / wide)  # over that of the branch
-            bump, share = sd * np.exp(-0.5 * (mean / sd) ** 2) / np.sqrt(2.0 * np.pi), ndtr(mean / sd)
+            bump, share = sd * np.exp(-0.5 * (mean / sd) ** 2) / np.sqrt(2.0 * np.pi), scipy.special.ndtr(mean / sd)
             Z += height * share
             first += side * height * (mean * share + bump)
             second += height * ((mean**2 + floor) * share + mean * bump)
@@ -83,5 +83,5 @@ def least_magnitude_error(q: float) -> float:
     if V <= 0:
         return 0.0
     omega = np.sqrt(q) * x
-    mean = np.sqrt(2.0 * V / np.pi) * np.exp(-0.5 * omega**2 / V) + omega * (1.0 - 2.0 * ndtr(-omega / np.sqrt(V)))
+    mean = np.sqrt(2.0 * V / np.pi) * np.exp(-0.5 * omega**2 / V) + omega * (1.0 - 2.0 * scipy.special.ndtr(-omega / np.sqrt(V)))
     return float(1.0 - weight @ mean**2)

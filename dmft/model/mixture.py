@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import ndtr
+import scipy  # its parts load when they are used
 
 from dmft.core.schema import array, boolean, number, option
 from dmft.model.channels import CLUSTERS, Channel, Metric
@@ -98,9 +98,9 @@ class Mixture(DataModel, name="mixture"):
         """Probability that a new sample of a cluster is given this sign."""
         L, centre, spread = self.loss.threshold, c * m + b, np.sqrt(Delta * q)
         if L > 0:
-            inside = ndtr((L - centre) / spread) - ndtr((-L - centre) / spread)
+            inside = scipy.special.ndtr((L - centre) / spread) - scipy.special.ndtr((-L - centre) / spread)
             return inside if sign < 0 else 1.0 - inside
-        return ndtr(sign * centre / spread)
+        return scipy.special.ndtr(sign * centre / spread)
 
     def errors(self, m: np.ndarray, q: np.ndarray, b: np.ndarray | float = 0.0) -> dict[str, np.ndarray]:
         """The share of wrong labels where labels are signs, else the mean square of y - f."""

@@ -11,9 +11,8 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import scipy  # its statistics load when they are used: those that look at files need none
+import scipy  # its parts load when they are used
 from numba import njit
-from scipy.special import ndtri
 
 from dmft.model.activations import BUILT_IN, ERF, QUADRATIC, RELU, Activation
 from dmft.model.curves import NETWORK_KNOWN
@@ -93,7 +92,7 @@ def _kappa_rule(k: int) -> tuple[np.ndarray, np.ndarray]:
     """Nodes (count, k) and weights of averages over k standard normals. Nodes lie evenly, which for smooth functions is as good as
     the rule of Gauss and Hermite, and much better for links that are steep or jump."""
     if k not in LINK_NODES:
-        points = ndtri(scipy.stats.qmc.Sobol(k, seed=k).random(LINK_POINTS))
+        points = scipy.special.ndtri(scipy.stats.qmc.Sobol(k, seed=k).random(LINK_POINTS))
         return points, np.full(LINK_POINTS, 1.0 / LINK_POINTS)
     z, w = _even_rule(*LINK_NODES[k])
     nodes, weights = np.meshgrid(*[z] * k, indexing="ij"), np.meshgrid(*[w] * k, indexing="ij")

@@ -5,7 +5,7 @@ drawn once for a sample; k = h0 and sd = 1 in the notation of law.py. What phi i
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import ndtri
+import scipy  # its parts load when they are used
 
 from dmft.core.schema import number, option
 from dmft.model.channels import JUMPS, NO_CONTROL, SMOOTH, Channel, Metric, Unsaid
@@ -79,7 +79,7 @@ class Teacher(DataModel, name="teacher"):
         """(sqrt(Delta) zeta, whether the label is flipped) from uniforms."""
         flipped = u < self.flip
         rest = np.where(flipped, u / (self.flip or 1.0), (u - self.flip) / (1.0 - self.flip))
-        return np.sqrt(self.label_noise) * ndtri(np.clip(rest, 1e-12, 1 - 1e-12)), flipped
+        return np.sqrt(self.label_noise) * scipy.special.ndtri(np.clip(rest, 1e-12, 1 - 1e-12)), flipped
 
     def draw(self, h0: np.ndarray, u: np.ndarray) -> Labelled:
         zeta, flipped = self._noise(u[:, 0]) if self.draws else (np.zeros_like(h0), np.zeros(len(h0), bool))
@@ -94,7 +94,7 @@ class Teacher(DataModel, name="teacher"):
 
     def jump(self, u: np.ndarray) -> Jump:
         spread, over = self.channel.jump(self.label_noise)
-        return Jump(spread * ndtri(u[:, 0]) if self.draws else np.zeros(len(u)), (1.0 - 2.0 * self.flip) / over)
+        return Jump(spread * scipy.special.ndtri(u[:, 0]) if self.draws else np.zeros(len(u)), (1.0 - 2.0 * self.flip) / over)
 
     def errors(self, m: np.ndarray, q: np.ndarray, b: np.ndarray | float = 0.0) -> dict[str, np.ndarray]:
         """None where neither run file nor loss says what the labels are."""

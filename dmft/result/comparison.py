@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import ndtr, stdtrit
+import scipy  # its parts load when they are used
 
 from dmft.core.averages import mean_and_error
 from dmft.core.streams import generator
@@ -129,7 +129,7 @@ def judged_together(tables: Sequence[Comparison]) -> list[Comparison]:
 def chance_bounds(tests: float, freedom: np.ndarray, chance: float = CHANCE) -> np.ndarray:
     """|z| with these degrees of freedom that one of so many tests exceeds by chance with probability `chance` at most (Student,
     Bonferroni); the more the tests are correlated, the less often."""
-    return -stdtrit(freedom, chance / 2.0 / tests)
+    return -scipy.special.stdtrit(freedom, chance / 2.0 / tests)
 
 
 def instances_curve(t: np.ndarray, values: np.ndarray) -> Curve:
@@ -215,7 +215,7 @@ def equivalent_tests(values: Sequence[np.ndarray], curves: Sequence[Curve], dime
         tables = tables + extrapolate(units, dimensions).mean * mixed
     error = extrapolate(curves, dimensions).error
     z = np.abs(tables / np.sqrt(error**2 + SIMULATION_ROUNDING**2)).max(axis=1)
-    return float(np.clip(CHANCE / np.quantile(2.0 * ndtr(-z), CHANCE), 1.0, t.size))
+    return float(np.clip(CHANCE / np.quantile(2.0 * scipy.special.ndtr(-z), CHANCE), 1.0, t.size))
 
 
 def compare(observable: str, theory: Curve, simulations: Sequence[Curve], dimensions: Sequence[int],

@@ -15,7 +15,7 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import erfc
+import scipy  # its parts load when they are used
 
 from dmft.core.errors import DmftWarning, UserError
 
@@ -97,5 +97,5 @@ def first_passage(t: np.ndarray, X: np.ndarray, variance: np.ndarray, b: float, 
     check_level(b, N)
     known = np.isfinite(variance)
     share = np.mean(np.maximum.accumulate(np.abs(X[:, known]) >= b * np.sqrt(N), axis=1), axis=0)
-    bound = erfc(b * np.sqrt(N / (2 * np.maximum(variance[known], 1e-300))))
+    bound = scipy.special.erfc(b * np.sqrt(N / (2 * np.maximum(variance[known], 1e-300))))
     return EscapeLaw(b, N, t[known], share, np.sqrt(share * (1 - share) / len(X)), bound, growth)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+import scipy  # its parts load when they are used
 
 from dmft.core.averages import mean_and_error
 from dmft.core.errors import UserError
@@ -150,7 +150,7 @@ def _fields(snapshots: Snapshots, m: np.ndarray, times: np.ndarray, i: int, r: i
         columns.append(snapshots.xi[r][:, felt])
     taken = basis(gram, (present, 0, 1) if sphere else (0, present, 1), BASIS_TOLERANCE)
     raw = np.column_stack(columns)[known][:, taken]
-    f = solve_triangular(cholesky(gram[np.ix_(taken, taken)], lower=True), raw.T, lower=True).T
+    f = scipy.linalg.solve_triangular(scipy.linalg.cholesky(gram[np.ix_(taken, taken)], lower=True), raw.T, lower=True).T
     chosen = np.sort([one - 1 for one in taken if 0 < one <= present])
     sums = np.column_stack([snapshots.g[r, known, first + 1:end + 1].sum(axis=1) for first, end in zip(chosen, chosen[1:])] or
                            [np.zeros((known.sum(), 0))])

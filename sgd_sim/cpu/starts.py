@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import cfunc
 
 from dmft.core.streams import generator
+from dmft.core.user_functions import pointer
 from dmft.model.constraints import Constraint
 from dmft.model.data import make_start
 from dmft.model.preprocessing import lowest, preprocessing_of
@@ -43,7 +43,6 @@ def power_rate(problem: ProblemConfig) -> float:
     return min(0.5, 1.0 / max(-lowest(T), 1e-3))
 
 
-@cfunc("float64(float64, float64)", cache=True)
 def _weight_times_field(field, weight):
     return weight * field
 
@@ -56,10 +55,11 @@ def spectral_start(problem: ProblemConfig, landscape: Landscape, rows: ByRows, g
     do not distinguish w from -w: the sign is chosen so that the overlap is >= 0.
     """
     weights, rate = spectral_weights(problem, landscape.h0), power_rate(problem)
+    times = pointer(_weight_times_field, "float64(float64, float64)")
     w = on_sphere(guess)
     for _ in range(MOST_ITERATIONS):
         rows.e[:w.size] = w
-        weighted_rows(landscape.data, weights, int(_weight_times_field.address or 0), rows)
+        weighted_rows(landscape.data, weights, int(times.address or 0), rows)
         new = on_sphere(w + rate / np.sqrt(w.size) * rows.total)
         moved = np.linalg.norm(new - w) / np.sqrt(w.size)
         w = new

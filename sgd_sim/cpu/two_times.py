@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy  # its parts load when they are used
 from numba import njit
-from scipy.linalg import hadamard
 
 from dmft.core.compiled import UNCOUNTED
 from sgd_sim.recording import FORCE, PAIR_GRADIENTS, PAIR_PROBES, PAIR_WEIGHTS
@@ -46,7 +46,7 @@ def make_probes(count: int, n: int) -> np.ndarray:
     period = 1 << count.bit_length()
     probes = np.zeros((count, n), np.float32)
     if count:
-        probes[:, :n // period * period] = np.tile(hadamard(period)[1:count + 1], n // period)
+        probes[:, :n // period * period] = np.tile(scipy.linalg.hadamard(period)[1:count + 1], n // period)
     return probes
 
 

@@ -43,6 +43,13 @@ def test_the_package_starts_without_compilers(run_python):
     assert done.stdout.strip() == "[]", done.stderr
 
 
+def test_special_functions_come_when_they_are_used(run_python):
+    """They take a third of a second; most simulations, and whoever looks at their files, need none."""
+    done = run_python("-c", "import sys, sgd_sim, workbench.cli.inspect, workbench.kinds.simulation, workbench.kinds.theory; "
+                            "print([m for m in ('scipy.special', 'scipy.linalg', 'scipy.stats') if m in sys.modules])")
+    assert done.stdout.strip() == "[]", done.stderr
+
+
 def test_the_version_is_told_without_loading_the_numerics(run_python):
     done = run_python("-X", "importtime", "-m", "dmft", "--version")
     assert done.stdout == f"dmft {dmft.__version__}\n" and done.returncode == 0

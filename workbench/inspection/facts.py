@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,8 @@ def facts(opened: Opened) -> dict[str, Any]:
                          if c.fine is False and not c.told] + _warnings(opened)
     if opened.kind == "convergence":
         found["study"] = opened.result.to_dict()
-    found["arrays"] = [_array(header, name) for name in header.shapes]
+    with store.reading(header.path) as part:
+        found["arrays"] = [_array(header, name, part) for name in header.shapes]
     return found
 
 
@@ -101,8 +103,8 @@ def _at_decades(opened: Opened) -> list[dict[str, Any]]:
     return rows
 
 
-def _array(header: store.Stored, name: str) -> dict[str, Any]:
-    """Shape and range of an array; only the shape if nothing but --resume needs it."""
+def _array(header: store.Stored, name: str, read: Callable[..., np.ndarray]) -> dict[str, Any]:
+    """Shape and range of an array; only the shape if nothing but --resume needs it. read: as of store.reading."""
     shape = header.shapes[name]
     found: dict[str, Any] = {"name": name, "shape": list(shape)}
     if name.startswith(INNER_GROUPS):
@@ -110,7 +112,7 @@ def _array(header: store.Stored, name: str) -> dict[str, Any]:
     low, high, bad = math.inf, -math.inf, 0
     step = max(1, _SLAB // max(1, math.prod(shape[1:])))
     for first in range(0, shape[0], step) if shape else (0,):
-        part = store.read(header.path, name, slice(first, first + step) if shape else ())
+        part = read(name, slice(first, first + step) if shape else ())
         good = part[np.isfinite(part)] if part.dtype.kind == "f" else part
         bad += part.size - good.size
         if good.size:
