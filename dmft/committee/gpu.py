@@ -30,7 +30,7 @@ from dmft.model.experiment import Experiment
 from dmft.model.minibatches import cuda_source
 from dmft.samples.gpu import OnDevice
 from dmft.samples.launches import MOVERS, SAMPLE_SOURCE, Sums, whole_lines
-from dmft.samples.sampling import Sampling, lines_of
+from dmft.samples.sampling import Sampling, tangent_indices
 from dmft.samples.tangents import Bounds
 
 UNIT_KERNELS = ("fields", "row_sums", "bounds", "response_sums", "add_parts", "move", "control", "next_tangents", "merge_columns",
@@ -80,8 +80,8 @@ class GpuUnits:
                                           *map(source, UNIT_SOURCES))), UNIT_KERNELS) for loss in experiment.losses]
         self.kernel, self.fields = kernels[0], [each["fields"] for each in kernels]
         self.weight, self.sign, self.y, self.s = (gpu.put(each) for each in (weight, draws.sign, draws.y, np.array(draws.s, float)))
-        self.name, self.noise_name, self.line = (gpu.put(each.astype(np.int64)) for each in (draws.name, draws.noise_name,
-                                                                                            lines_of(draws.carrier)))
+        self.batch_index, self.noise_index, self.tangent_index = (gpu.put(each.astype(np.int64)) for each in (
+            draws.batch_index, draws.noise_index, tangent_indices(draws.carrier)))
         self.kappa, self.slope, self.h = (self._lines(each, self.width) for each in (draws.kappa, draws.slope, draws.h))
         self.Y = gpu.zeros((k, p, self.width))
         shapes = {"H": dtype, "G": np.float64, "X": dtype}
@@ -142,8 +142,8 @@ class GpuUnits:
     def _evaluate(self, present, h, made: tuple, into: Sums) -> None:
         """The loss of every sample at fields h, and sums of numbers of a sample."""
         self.fields[self.experiment.loss_n[self.n]]((self.blocks * self.parts,), (self.part,), (
-            *self._ints(self.count, self.block, self.parts, into.columns, self.width), present, self.weight, self.line, self.kappa,
-            self.y, self.slope, h, self.s, self.Y, *made, into.partial), 8 * self.places.numbers * (self.part // WARP))
+            *self._ints(self.count, self.block, self.parts, into.columns, self.width), present, self.weight, self.tangent_index,
+            self.kappa, self.y, self.slope, h, self.s, self.Y, *made, into.partial), 8 * self.places.numbers * (self.part // WARP))
 
     def begin_sums(self, point: UnitPoint | UnitState) -> None:
         """Let the card begin with what `row_sums` will be asked for."""
@@ -241,8 +241,8 @@ class GpuUnits:
             self.kernel["control"]((groups, self.network.directions), warps, (
                 *size, step, rates, *fields, self.told, self.slope, self.Y, past["Y"]), 8 * (MOVERS + 1) * p * self.across)
         self.kernel["move"]((groups,), warps, (
-            *size, step, rates, *self.keys, self.name, self.noise_name, self.sign, self.normals, self.z, self.known, self.changes,
-            self.g, self.h, self.s, past["H"], past["G"], past["X"]), 8 * (2 * MOVERS + 3) * p * self.across)
+            *size, step, rates, *self.keys, self.batch_index, self.noise_index, self.sign, self.normals, self.z, self.known,
+            self.changes, self.g, self.h, self.s, past["H"], past["G"], past["X"]), 8 * (2 * MOVERS + 3) * p * self.across)
 
     def per_sample(self) -> OnDevice:
         """As CommitteeSamples.per_sample. What merged blocks left in the past is cleared on the card: on the CPU it is zero."""

@@ -33,7 +33,7 @@ from dmft.model.network import TwoLayer
 from dmft.model.sample_averages import averages
 from dmft.samples.averages import AveragedOver, averaged_sums
 from dmft.samples.formulas import batch_of
-from dmft.samples.sampling import Sampling, lines_of
+from dmft.samples.sampling import Sampling, tangent_indices
 from dmft.samples.state import Randomness, Step
 from dmft.samples.tangents import Bounds
 
@@ -42,10 +42,10 @@ class Units(NamedTuple):
     """Where the samples stand at step n; each (count,) unless told."""
 
     weight: np.ndarray
-    name: np.ndarray
-    noise_name: np.ndarray
+    batch_index: np.ndarray
+    noise_index: np.ndarray
     sign: np.ndarray
-    line: np.ndarray  # where its tangents are, -1 for a sample without
+    tangent_index: np.ndarray  # in the arrays of tangents, -1 for a sample without
     kappa: np.ndarray  # (count, k)
     y: np.ndarray
     slope: np.ndarray  # (count, k) dphi/dkappa
@@ -134,7 +134,7 @@ def _fields(activation, loss, units, m, a, beta, scale, out):
 def _sum_block(first, last, places, units, fields, past, tangents, terms, numbers, groups):
     """Sums over samples first .. last-1, in order, into numbers (numbers,) and groups (3 p, slots p); see rows.SumPlaces."""
     used, identity, stein, outlier, most = terms
-    weights, kappa, h, line, G, H = units.weight, units.kappa, units.h, units.line, past.G, past.H
+    weights, kappa, h, tangent_index, G, H = units.weight, units.kappa, units.h, units.tangent_index, past.G, past.H
     g, d, curve, bend = fields.g, fields.d, fields.curve, fields.bend
     p, k = g.shape[1], kappa.shape[1]
     for j in range(len(numbers)):
@@ -159,7 +159,7 @@ def _sum_block(first, last, places, units, fields, past, tangents, terms, number
             add_scaled(groups[r], wg, G[i], used * p)
             if identity:
                 add_scaled(groups[2 * p + r], wg, H[i], used * p)
-        t = line[i]
+        t = tangent_index[i]
         if t >= 0:
             numbers[places[9]] += w
             add_response(w, tangents.row[t], tangents.E[t], (d[i], curve[i], bend[i]), used, most if identity else np.inf,
@@ -181,7 +181,7 @@ def _row_sums(block, places, units, fields, past, tangents, terms, numbers, grou
 def _advance_units(first, last, step, drive, chain, random, units, past, fields, room):
     """Samples first .. last-1 without their tangents from step n to n+1. room (4, p). Eqs. [c-h], [c-chi]."""
     A, keep, memory, chi_weights, chi_root = drive.A, drive.keep, drive.memory, drive.chi_weights, drive.chi_root
-    h, s, name, noise_name, sign, g = units.h, units.s, units.name, units.noise_name, units.sign, fields.g
+    h, s, batch_index, noise_index, sign, g = units.h, units.s, units.batch_index, units.noise_index, units.sign, fields.g
     n, eta, slot, merges, p = step.n, step.eta, step.slot, step.merges, h.shape[1]
     z_first, changes = random.z_first, random.changes
     used, known, given = step.stop[slot] * p, changes.shape[1], z_first.shape[1]
@@ -189,7 +189,7 @@ def _advance_units(first, last, step, drive, chain, random, units, past, fields,
     for i in range(first, last):
         H, G, X = past.H[i], past.G[i], past.X[i]
         for r in range(p):
-            z[r], xi[r] = normal2(random.noise, noise_name[i], n * p + r)
+            z[r], xi[r] = normal2(random.noise, noise_index[i], n * p + r)
             z[r] = z_first[i, n * p + r] if n * p + r < given else sign[i] * z[r]
             xi[r] *= sign[i]
         for r in range(p):
@@ -213,7 +213,7 @@ def _advance_units(first, last, step, drive, chain, random, units, past, fields,
             h[i, r] = 0.0
             for q in range(p):
                 h[i, r] += A[r, q] * u[q]
-        s[i] = own_weight(chain, s[i], random.batch, name[i], n, known, changes[i])
+        s[i] = own_weight(chain, s[i], random.batch, batch_index[i], n, known, changes[i])
 
 
 @njit(**INNER)
@@ -221,7 +221,7 @@ def _advance_carried(first, last, step, drive, units, tangents, fields, followin
     """The tangents of samples first .. last-1 from step n to n+1."""
     used = step.stop[step.slot]
     for i in range(first, last):
-        t = units.line[i]
+        t = units.tangent_index[i]
         if t >= 0:
             advance_tangents(tangents.T[t], tangents.row[t], tangents.E[t], (fields.d[i], fields.curve[i], fields.bend[i]), drive,
                              step, used, following)
@@ -252,8 +252,8 @@ class CommitteeSamples:
         self.offset, self.stop, self.n, self.used = history.offset, history.stop, 0, 0
         self.places = SumPlaces.of(network)
         self.random = Randomness(*sampling.keys, draws.z, draws.changes, np.zeros(0))
-        self.units = Units(weight, draws.name, draws.noise_name, draws.sign, lines_of(draws.carrier), draws.kappa, draws.y,
-                           draws.slope, np.ascontiguousarray(draws.h), np.array(draws.s, float), np.zeros((count, k, p)))
+        self.units = Units(weight, draws.batch_index, draws.noise_index, draws.sign, tangent_indices(draws.carrier), draws.kappa,
+                           draws.y, draws.slope, np.ascontiguousarray(draws.h), np.array(draws.s, float), np.zeros((count, k, p)))
         self.past = UnitPast(np.zeros((count, slots * p), dtype), np.zeros((count, slots * p)), np.zeros((count, slots * p), dtype),
                              np.zeros((count, k, slots * p if self.stein else 0), dtype))
         carriers, c = int(np.count_nonzero(draws.carrier)), p if full else 1

@@ -33,7 +33,7 @@ from dmft.model.sample_averages import averages
 from dmft.samples.formulas import cuda_formulas
 from dmft.samples.lost import GONE
 from dmft.samples.nesterov import AtWeights
-from dmft.samples.sampling import Draws, Sampling, lines_of
+from dmft.samples.sampling import Draws, Sampling, tangent_indices
 from dmft.samples.state import Past, SampleState
 from dmft.samples.tangents import Bounds
 from dmft.samples.written_steps import write_plan, write_rates
@@ -153,10 +153,10 @@ class Company:
             return gpu.put(lines)
 
         start: dict[str, Any] = {name: [getattr(draws, name) for draws, _, _ in entered] for name in Draws._fields}
-        start |= {"weight": [weight for _, weight, _ in entered], "line": [lines_of(draws.carrier) for draws, _, _ in entered],
-                  "Y": [np.zeros(self.count)] * self.solutions,
+        start |= {"weight": [weight for _, weight, _ in entered], "Y": [np.zeros(self.count)] * self.solutions,
+                  "tangent_index": [tangent_indices(draws.carrier) for draws, _, _ in entered],
                   "direct": [draws.jump + weight * draws.shift for draws, weight, _ in entered]}
-        whole = ("name", "noise_name", "line")  # numbers
+        whole = ("batch_index", "noise_index", "tangent_index")  # numbers
         self.state = SampleState(*(over_samples(start[name], np.int64 if name in whole else np.float64)
                                    for name in SampleState._fields))
         self.slope, self.direct, self.z = (over_samples(start[name]) for name in ("slope", "direct", "z"))
@@ -290,7 +290,7 @@ class Company:
     def _evaluate(self, present: Any, state: SampleState, g: Any, gp: Any, g_y: Any, pull: Any, into: Sums) -> None:
         """The loss of every sample in a state, and sums of its terms in the averages."""
         self._by_parts(self.fields[self.experiment.loss_n[self.n]], (
-            present, state.weight, state.line, state.k, state.y, state.sd, self.slope,
+            present, state.weight, state.tangent_index, state.k, state.y, state.sd, self.slope,
             self.direct, state.h, state.s, state.Y, g, gp, g_y, pull), into, SCALARS)
 
     @property
@@ -353,8 +353,8 @@ class Company:
         assert self.overlaps
         state, (pull, bound, ends, sums) = self.state, self.overlaps
         self._by_parts(self.kernel["overlap_terms"], (
-            self.span, state.weight, state.line, state.k, state.h, self.g, self.gp, self.bound, self.ends, pull, bound, ends), sums,
-            OVERLAP_SCALARS)
+            self.span, state.weight, state.tangent_index, state.k, state.h, self.g, self.gp, self.bound, self.ends,
+            pull, bound, ends), sums, OVERLAP_SCALARS)
         self._sum_past(OVERLAP_SCALARS, pull, bound, ends, sums)
 
     def _move(self, merging: bool) -> None:
@@ -373,6 +373,6 @@ class Company:
         moves(self.kernel["merge_rows"], (across, slots), threads, (
             *sizes, step, rates, self.offset, self.stop, self.carrier, self.gp, self.T, row, coming))
         moves(self.kernel["move"], (-(-self.count // ACROSS),), WARP * MOVERS, (
-            self.count, self.width, slots, step, rates, self.keys, state.name, state.noise_name, state.sign, self.z_steps,
+            self.count, self.width, slots, step, rates, self.keys, state.batch_index, state.noise_index, state.sign, self.z_steps,
             self.z, self.known, self.changes, self.g, self.gp, self.g_y, state.h, state.s, past.H, past.G, past.X, state.Y, past.Y),
             max(HELD_BYTES * (slots + tiling.ahead * MOVERS), 8 * 3 * ACROSS * MOVERS))

@@ -60,7 +60,7 @@ template <typename Enter> __device__ inline void rescaled(const Rates *rates, co
 // which it counts in sums over the past; and sums of numbers of a sample but for those of the response (`response_sums`).
 extern "C" __global__ void __launch_bounds__(PART)
     fields(int count, int block, int parts, int columns, int width, const Present *present, const double *weight,
-           const long long *line, const double *kappa, const double *y, const double *slope, const double *h, const double *s,
+           const long long *tangent_index, const double *kappa, const double *y, const double *slope, const double *h, const double *s,
            const double *Y, double *g, double *d, double *curve, double *bend, double *told, double *pull, double *out) {
     extern __shared__ __align__(16) double shared[];
     const auto [i, there] = own_sample(count, 0, block, parts);
@@ -126,7 +126,7 @@ extern "C" __global__ void __launch_bounds__(PART)
 #pragma unroll
     for (int r = 0; r < UNITS; r++) single[r] = w * push[r], single[UNITS + r] = w * own_g[r];
     lane_sums(single, [=](int index, double sum) { sums[index < UNITS ? AT_PUSH + index : AT_G + index - UNITS] = sum; });
-    const double others[3] = {w * loss, there && line[i] >= 0 ? w : 0.0, largest > Y_OUTLIER ? w : 0.0};
+    const double others[3] = {w * loss, there && tangent_index[i] >= 0 ? w : 0.0, largest > Y_OUTLIER ? w : 0.0};
     lane_sums(others, [=](int index, double sum) { sums[index == 0 ? AT_V : index == 1 ? AT_CARRIED : AT_WILD] = sum; });
     __syncthreads();
     out += (long long)blockIdx.x * columns;
@@ -310,7 +310,7 @@ __device__ inline double met(const double *sums, int lines, int which, int acros
 // units. Shared memory: (MOVERS, 2 p, ACROSS) sums, and z, heat and u, (3, p, ACROSS). Grid (samples / ACROSS). Eqs. [c-h], [c-chi].
 extern "C" __global__ void __launch_bounds__(LANES *MOVERS)
     move(int count, int width, int slots, const Step *step, const Rates *rates, unsigned long long noise_key,
-         unsigned long long batch_key, const long long *name, const long long *noise_name, const double *sign, int normals,
+         unsigned long long batch_key, const long long *batch_index, const long long *noise_index, const double *sign, int normals,
          const double *z_first, int known, const long long *changes, const double *g, double *h, double *s, stored *H, double *G,
          stored *X) {
     extern __shared__ __align__(16) double shared[];
@@ -328,7 +328,7 @@ extern "C" __global__ void __launch_bounds__(LANES *MOVERS)
     for (int item = threadIdx.x; item < UNITS * ACROSS; item += blockDim.x) {
         const long long i = first + item % ACROSS, number = n * UNITS + item / ACROSS;
         if (i >= count) continue;
-        normal2(noise_key, noise_name[i], number, z[item], heat[item]);
+        normal2(noise_key, noise_index[i], number, z[item], heat[item]);
         z[item] = number < normals ? z_first[i * normals + number] : sign[i] * z[item];
         heat[item] *= sign[i];
     }
@@ -354,6 +354,6 @@ extern "C" __global__ void __launch_bounds__(LANES *MOVERS)
         h[r * stride + i] = next;
         if (r == 0)
             s[i] = own_weight<double>({step->kind, rates->fraction, rates->p_on, rates->p_off, step->period, step->epochs_from}, s[i],
-                                      batch_key, name[i], n, known, changes + i * known);
+                                      batch_key, batch_index[i], n, known, changes + i * known);
     });
 }

@@ -74,7 +74,7 @@ template <int N> __device__ inline void part_sums(const double (&terms)[N], doub
 // for the last two (`bounds`).
 extern "C" __global__ void __launch_bounds__(PART)
     fields(const int *on, int count, int width, int block, int parts, int columns, const Present *present, const double *weight,
-           const long long *line, const double *k, const double *y, const double *sd, const double *y_slope, const double *direct,
+           const long long *tangent_index, const double *k, const double *y, const double *sd, const double *y_slope, const double *direct,
            const double *h, double *s, double *Y, double *g, double *gp, double *g_y, double *pull, double *out) {
     extern __shared__ __align__(16) double shared[];
     if (!on[blockIdx.z]) return;
@@ -110,7 +110,7 @@ extern "C" __global__ void __launch_bounds__(PART)
         terms[WRONG] = loss_is_wrong<double>(field, y[i]) ? w : 0.0;
         terms[PUSH] = w * slope / sd[i];
         terms[LOST] = s[i] < 0.0 ? w : 0.0;
-        terms[CARRIED] = line[i] >= 0 ? w : 0.0;
+        terms[CARRIED] = tangent_index[i] >= 0 ? w : 0.0;
     }
     part_sums(terms, shared, own_sums(out, columns));
 }
@@ -172,7 +172,7 @@ extern "C" __global__ void bounds(const int *on, int carriers, int width, int sp
 // of its terms but for the last two, and these, ends (2, span), from those of the row.
 extern "C" __global__ void __launch_bounds__(PART)
     overlap_terms(const int *on, int count, int width, int block, int parts, int columns, int span, const double *weight,
-                  const long long *line, const double *k, const double *h, const double *g, const double *gp, const double *bound, const double *ends,
+                  const long long *tangent_index, const double *k, const double *h, const double *g, const double *gp, const double *bound, const double *ends,
                   double *teacher_pull, double *teacher_bound, double *teacher_ends, double *out) {
     extern __shared__ __align__(16) double shared[];
     if (!on[blockIdx.z]) return;
@@ -183,7 +183,7 @@ extern "C" __global__ void __launch_bounds__(PART)
     for (double &term : terms) term = there ? UNFILLED : 0.0;
     if (there) {
         const double k2 = k[i] * k[i], w = weight[i] * k2;
-        const long long t = line[i];
+        const long long t = tangent_index[i];
         teacher_pull[i] = w * g[i];
         if (t >= 0) {
             teacher_bound[t] = k2 * bound[t];
@@ -274,8 +274,8 @@ struct Held {
 // / ACROSS, 1, solutions), MOVERS warps, which is two threads a sample. keys: of the noise and of mini-batches. Eqs. [dmft-chi],
 // [dmft-h].
 extern "C" __global__ void move(const int *on, int count, int width, int slots, const Step *step, const Rates *rates,
-                                const unsigned long long *keys, const long long *name,
-                                const long long *noise_name, const double *sign, int z_steps, const double *z_first, int known,
+                                const unsigned long long *keys, const long long *batch_index,
+                                const long long *noise_index, const double *sign, int z_steps, const double *z_first, int known,
                                 const long long *changes, const double *g, const double *gp, const double *g_y, double *h,
                                 double *s, stored *H, double *G, stored *X, double *Y, stored *Y_past) {
     extern __shared__ __align__(16) double shared[];
@@ -330,7 +330,7 @@ extern "C" __global__ void move(const int *on, int count, int width, int slots, 
     };
     if (threadIdx.x < ACROSS) {
         double z, xi;
-        normal2(keys[0], noise_name[i], n, z, xi);
+        normal2(keys[0], noise_index[i], n, z, xi);
         z = n < z_steps ? z_first[i * z_steps + n] : z * sign[i];
         const double chi = total(0) + rates->chi_sd * z, field = h[i];
         merge_past(H + there, stride, merges, merge), merge_past(X + there, stride, merges, merge);
@@ -349,7 +349,7 @@ extern "C" __global__ void move(const int *on, int count, int width, int slots, 
     const double weight = s[i];
     if (weight < 0.0) return;
     const double next = own_weight<double>({step->kind, rates->fraction, rates->p_on, rates->p_off, step->period, step->epochs_from},
-                                   weight, keys[1], name[i], n, known, changes + i * known);
+                                   weight, keys[1], batch_index[i], n, known, changes + i * known);
     if (next != weight) s[i] = next;
 }
 

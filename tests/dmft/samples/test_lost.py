@@ -42,7 +42,7 @@ def walk(field: float, label: float, steps: int, eta: float, **problem: object) 
     """One sample left to itself: its |h| at every step, and the sums of row n."""
     experiment, history = Experiment.from_run(make_run({"kind": "gd"}, problem, steps=steps, eta=eta)), History(steps)
     one = np.ones(1)
-    draws = Draws(name=np.zeros(1, np.int64), noise_name=np.zeros(1, np.int64), sign=one, k=label * one, y=label * one,
+    draws = Draws(batch_index=np.zeros(1, np.int64), noise_index=np.zeros(1, np.int64), sign=one, k=label * one, y=label * one,
                   sd=one, slope=one, shift=0 * one, jump=0 * one, stratum=np.zeros(1, np.int64), h=field * one, s=one, weight=one,
                   carrier=np.ones(1, bool), z=np.zeros((1, 0)), changes=np.zeros((1, 0), np.int64))
     samples = Samples(experiment, history, draws, np.full(1, 0.25), 8, Sampling(1, 1, (0,), frozenset({"stein"})))
