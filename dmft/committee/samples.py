@@ -81,7 +81,7 @@ class UnitFields(NamedTuple):
     curve: np.ndarray  # (count,) (s/l) l''
     bend: np.ndarray  # (count, p) (s/l) l' a_r s''(h_r)
     push: np.ndarray  # (count, p) (s/l) dv/da
-    told: np.ndarray  # (count,) (s/l) dl'/dy
+    mixed: np.ndarray  # (count,) (s/l) dl'/dy
 
 
 class UnitTerms(NamedTuple):
@@ -123,7 +123,7 @@ def _fields(activation, loss, units, m, a, beta, scale, out):
         c = weight * dv(f, y[i])
         out.v[i] = v(f, y[i])
         out.curve[i] = weight * d2v(f, y[i])
-        out.told[i] = weight * dv_dy(f, y[i])
+        out.mixed[i] = weight * dv_dy(f, y[i])
         for r in range(p):
             out.g[i, r] = c * out.d[i, r]
             out.bend[i, r] *= c
@@ -165,7 +165,7 @@ def _sum_block(first, last, places, units, fields, past, tangents, terms, number
             add_response(w, tangents.row[t], tangents.E[t], (d[i], curve[i], bend[i]), used, most if identity else np.inf,
                          groups[p : 2 * p], numbers, places[6], places[8])
         if stein:
-            add_control(w, units.Y[i], (d[i], curve[i], bend[i]), fields.told[i], units.slope[i], outlier, numbers, places[10],
+            add_control(w, units.Y[i], (d[i], curve[i], bend[i]), fields.mixed[i], units.slope[i], outlier, numbers, places[10],
                         places[11])
 
 
@@ -201,7 +201,7 @@ def _advance_units(first, last, step, drive, chain, random, units, past, fields,
             for q in range(p):
                 u[r] += keep[r, q] * h[i, q]
         if step.stein:
-            advance_control(units.Y[i], past.Y[i], (fields.d[i], fields.curve[i], fields.bend[i]), fields.told[i], units.slope[i],
+            advance_control(units.Y[i], past.Y[i], (fields.d[i], fields.curve[i], fields.bend[i]), fields.mixed[i], units.slope[i],
                             drive, step, used, z)
         if len(merges):
             merge_wide(H, merges, p)

@@ -43,7 +43,7 @@ CUDA_KERNELS = ("fields", "bounds", "overlap_terms", "row_sums", "add_parts", "m
 FOUR = 4  # samples that a thread loads at once; blocks of samples have a multiple of these
 ACROSS = FOUR * WARP  # samples of a warp
 MOVERS = 2 * FOUR  # warps of a block of threads of `move`: two threads a sample
-HELD_BYTES = 24  # of shared memory for a slot of the past that holds something: structs Held and Pull of march.cu
+HELD_BYTES = 24  # of shared memory for a slot of the past that holds something: structs Held and HeldRow of march.cu
 MARCH = Path(__file__).parent / "cuda" / "march.cu"
 SAMPLE_SOURCE = MARCH.with_name("common.cuh")
 # Columns of the sums over samples, but for the last two, which march.cu adds up by itself; one that is not filled is no number.
@@ -167,7 +167,7 @@ class Company:
                          Y=gpu.zeros((*several, slots if self.stein else 0, width), dtype))
         self.T = gpu.zeros((*several, self.packed, span), dtype)
         self.rows = [gpu.zeros((*several, slots, span), dtype) for _ in range(2)]  # row n of the tangents is in rows[n % 2]
-        self.g, self.gp, self.g_y, self.pull = (gpu.zeros((*several, width)) for _ in range(4))
+        self.g, self.gp, self.g_y, self.weighted_g = (gpu.zeros((*several, width)) for _ in range(4))
         self.bound, self.ends = gpu.zeros((*several, span)), gpu.zeros((*several, 2, span))
         self.row = Sums(gpu, self.solutions, SCALARS + GROUPS * slots, self.blocks, self.parts)
         self.averaged = Sums(gpu, self.solutions, len(self.averages), self.blocks if self.averages else 0, self.parts)
@@ -199,15 +199,16 @@ class Company:
         self._move(merging)
         self._sum()
 
-    def terms(self, places: list[int], teacher: bool) -> list[np.ndarray]:
+    def terms(self, places: list[int], overlaps: bool) -> list[np.ndarray]:
         """The sums over blocks of the present rows of some solutions, (places, blocks, columns): those of `Samples.row_sums`,
-        `averaged_sums` where there are observables, and `overlap_sums` (teacher). They are overwritten by the next sums."""
+        `averaged_sums` where there are observables, and `overlap_sums` where they are wanted. They are overwritten by the next
+        sums."""
         self.sum_rows(places)
         if self.steps:
             self.queue.run("sums", self.row.sums.fetch)
         self.queue.wait()
         self._summed.difference_update(places)
-        found = [self.row, *([self.averaged] if self.averages else []), *([self._overlap_sums()] if teacher else [])]
+        found = [self.row, *([self.averaged] if self.averages else []), *([self._overlap_sums()] if overlaps else [])]
         return [each.sums.host if len(places) == self.solutions else each.sums.host[places] for each in found]
 
     def sum_rows(self, places: list[int]) -> None:
@@ -287,11 +288,11 @@ class Company:
             self.count, self.width, self.block, self.parts, into.columns, *arguments, into.partial),
             8 * scalars * (self.part // WARP))
 
-    def _evaluate(self, present: Any, state: SampleState, g: Any, gp: Any, g_y: Any, pull: Any, into: Sums) -> None:
+    def _evaluate(self, present: Any, state: SampleState, g: Any, gp: Any, g_y: Any, weighted_g: Any, into: Sums) -> None:
         """The loss of every sample in a state, and sums of its terms in the averages."""
         self._by_parts(self.fields[self.experiment.loss_n[self.n]], (
             present, state.weight, state.tangent_index, state.k, state.y, state.sd, self.slope,
-            self.direct, state.h, state.s, state.Y, g, gp, g_y, pull), into, SCALARS)
+            self.direct, state.h, state.s, state.Y, g, gp, g_y, weighted_g), into, SCALARS)
 
     @property
     def _at_weights(self) -> Any:
@@ -301,7 +302,7 @@ class Company:
     def _sum(self) -> None:
         """The sums of row n."""
         state, row = self.state, self.rows[self.n % 2]
-        self._evaluate(self.present.device, state, self.g, self.gp, self.g_y, self.pull, self.row)
+        self._evaluate(self.present.device, state, self.g, self.gp, self.g_y, self.weighted_g, self.row)
         if self.at_weights:
             weights = state._replace(h=self.h_at_weights, s=state.s.copy(), Y=state.Y.copy())
             unused = self.gpu.zeros((self.solutions, self.width))
@@ -314,7 +315,7 @@ class Company:
         self._launch(self.kernel["bounds"], (-(-self.carriers // ACROSS),), WARP * warps, (
             self.carriers, self.width, self.span, self.slots, self.carrier, state.weight, self.gp, row, self.bound, self.ends),
             16 * ACROSS * warps)
-        self._sum_past(SCALARS, self.pull, self.bound, self.ends, self.row)
+        self._sum_past(SCALARS, self.weighted_g, self.bound, self.ends, self.row)
 
     def _average(self) -> None:
         """The sums that observables average."""
@@ -329,12 +330,12 @@ class Company:
         if not self.steps:
             into.sums.fetch()
 
-    def _sum_past(self, scalars: int, pull: Any, bound: Any, ends: Any, into: Sums) -> None:
-        """The sums of the last two terms, and over the past with the weights pull and bound."""
+    def _sum_past(self, scalars: int, weighted_g: Any, bound: Any, ends: Any, into: Sums) -> None:
+        """The sums of the last two terms, and over the past with the weights weighted_g and bound."""
         blocks, parts, warps = self.blocks, self.parts, self.tiling.warps
         side = min(max(self.tiling.spread // max(self.solutions * blocks * parts * warps, 1), 1), -(-self.slots // warps))
         self._launch(self.kernel["row_sums"], (blocks * parts, side), WARP * warps, (
-            self.count, self.width, self.span, self.block, parts, self.slots, scalars, self.held, self.cut, pull, bound, ends,
+            self.count, self.width, self.span, self.block, parts, self.slots, scalars, self.held, self.cut, weighted_g, bound, ends,
             self.past.G, self.rows[self.n % 2], self.past.H, into.partial))
         self._add_parts(into)
 
@@ -344,18 +345,18 @@ class Company:
             sums = Sums(self.gpu, self.solutions, OVERLAP_SCALARS + GROUPS * self.slots, self.blocks, self.parts)
             shapes = self.width, self.span, (2, self.span)
             self.overlaps = *(self.gpu.zeros((self.solutions, *np.atleast_1d(shape))) for shape in shapes), sums
-        self.queue.run(("teacher", self.n % 2), self._teacher)
+        self.queue.run(("overlaps", self.n % 2), self._launch_overlaps)
         self.queue.wait()
         return self.overlaps[-1]
 
-    def _teacher(self) -> None:
+    def _launch_overlaps(self) -> None:
         """All launches of `overlap_sums`."""
         assert self.overlaps
-        state, (pull, bound, ends, sums) = self.state, self.overlaps
+        state, (weighted_g, bound, ends, sums) = self.state, self.overlaps
         self._by_parts(self.kernel["overlap_terms"], (
             self.span, state.weight, state.tangent_index, state.k, state.h, self.g, self.gp, self.bound, self.ends,
-            pull, bound, ends), sums, OVERLAP_SCALARS)
-        self._sum_past(OVERLAP_SCALARS, pull, bound, ends, sums)
+            weighted_g, bound, ends), sums, OVERLAP_SCALARS)
+        self._sum_past(OVERLAP_SCALARS, weighted_g, bound, ends, sums)
 
     def _move(self, merging: bool) -> None:
         """From step n - 1 to n."""
