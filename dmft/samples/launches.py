@@ -23,7 +23,7 @@ from dmft.equations import random_start, rows
 from dmft.equations.blocks import NONE, BlockTable
 from dmft.equations.history import History
 from dmft.equations.random_start import OVERLAP_SCALARS
-from dmft.equations.rows import GROUPS, SCALARS, WRONG, V
+from dmft.equations.rows import GROUPS, LOSSES, SCALARS, WRONG
 from dmft.equations.weights import WeightDynamics, join
 from dmft.model.channels import SMOOTH
 from dmft.model.cuda_loss import averages_source, loss_source
@@ -49,7 +49,7 @@ SAMPLE_SOURCE = MARCH.with_name("common.cuh")
 # Columns of the sums over samples, but for the last two, which march.cu adds up by itself; one that is not filled is no number.
 CUDA_COLUMNS = "#define UNFILLED (0.0 / 0.0)\n" + "\n".join(
     enum({name: getattr(module, name) for name in names}) for module, names in (
-        (rows, ("GP", "GK", "V", "GH", "GG", "LABEL", "WILD", "UNSTABLE", "WRONG", "PUSH", "LOST", "CARRIED")),
+        (rows, ("GP", "GK", "LOSSES", "GH", "GG", "LABEL", "WILD", "UNSTABLE", "WRONG", "PUSH", "LOST", "CARRIED")),
         (random_start, ("CURVATURE", "SQUARE", "FIELD", "NOISE"))))
 
 
@@ -307,7 +307,7 @@ class Company:
             weights = state._replace(h=self.h_at_weights, s=state.s.copy(), Y=state.Y.copy())
             unused = self.gpu.zeros((self.solutions, self.width))
             self._evaluate(self._at_weights, weights, unused, unused, unused, unused, self.sums_at_weights)
-            for name in (V, WRONG):
+            for name in (LOSSES, WRONG):
                 self.row.partial[..., name] = self.sums_at_weights.partial[..., name]
         if self.averages:
             self._average()

@@ -28,6 +28,7 @@ from dmft.equations.rows import (
     GP,
     GROUPS,
     LABEL,
+    LOSSES,
     LOST,
     PUSH,
     RESPONSE,
@@ -36,7 +37,6 @@ from dmft.equations.rows import (
     UNSTABLE,
     WILD,
     WRONG,
-    V,
 )
 from dmft.equations.weights import Drive
 from dmft.model.channels import SMOOTH
@@ -107,7 +107,7 @@ def _sum_block(first, last, used, state, learning, fields, past, row, terms, lin
             add_scaled(responses, wgp, row[t], used)
         if identity:
             add_scaled(overlaps, wg, H[i], used)
-    line[GP], line[GK], line[V], line[GH], line[GG] = sum_gp, sum_gk, sum_v, sum_gh, sum_gg
+    line[GP], line[GK], line[LOSSES], line[GH], line[GG] = sum_gp, sum_gk, sum_v, sum_gh, sum_gg
     line[LABEL], line[WILD], line[UNSTABLE], line[LOST] = label, wild, unstable, lost
     line[CARRIED], line[RESPONSE], line[RESPONSE2] = carried, sum_response, sum_response2
     if classes:

@@ -101,7 +101,7 @@ extern "C" __global__ void __launch_bounds__(PART)
         weighted_g[i] = w * slope;
         terms[GP] = w * curvature;
         terms[GK] = w * slope * k[i];
-        terms[V] = w * loss;
+        terms[LOSSES] = w * loss;
         terms[GH] = w * slope * raw;
         terms[GG] = w * slope * slope;
         terms[LABEL] = STEIN ? w * curvature * Y[i] + w * mixed : direct[i] * slope;

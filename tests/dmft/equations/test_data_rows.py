@@ -9,7 +9,7 @@ import dmft
 from dmft.core.parallel import Comm
 from dmft.equations import reference
 from dmft.equations.history import History
-from dmft.equations.rows import GK, InUse, V
+from dmft.equations.rows import GK, LOSSES, InUse
 from dmft.equations.weights import WeightDynamics
 from dmft.model.experiment import Experiment
 from dmft.model.mixture import Mixture
@@ -81,7 +81,7 @@ def first_row(run: Run) -> tuple[tuple[float, ...], float]:
     samples = Samples(e, history, draws, draws.weight, 64, Sampling(len(draws.h), 1, (0,), frozenset({"stein"})))
     sums = samples.row_sums(e.m0).sum(axis=0)
     row = WeightDynamics(e, history).estimate_row(sums, InUse(True, False, 1.0, 1.0)).row
-    return (row.delta_nu, row.mu, row.M_C_now, sums[V]), e.alpha * sums[GK]
+    return (row.delta_nu, row.mu, row.M_C_now, sums[LOSSES]), e.alpha * sums[GK]
 
 
 @pytest.mark.parametrize("name", CASES)
