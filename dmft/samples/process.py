@@ -55,6 +55,7 @@ from dmft.samples.formulas import (
     raw_field,
     square_of,
     tangent_slope,
+    tangent_source,
 )
 from dmft.samples.lost import GONE
 from dmft.samples.nesterov import AtWeights
@@ -196,7 +197,7 @@ def _advance_tangents(first, last, step, drive, state, tangents, fields, followi
     memory in their precision."""
     tangent_index, gp_all, memory, sums = state.tangent_index, fields.gp, drive.memory, tangents.sums
     T, row = tangents.T, tangents.row
-    source, ahead_step, ahead_first = -drive.a * step.eta, tangents.step, tangents.first
+    a, eta, ahead_step, ahead_first = drive.a, step.eta, tangents.step, tangents.first
     used = step.stop[step.slot]  # no slot beyond holds anything yet
     for j in range(used):
         rounded[j] = memory[j]
@@ -208,7 +209,7 @@ def _advance_tangents(first, last, step, drive, state, tangents, fields, followi
             for j in range(used):
                 following[j] = 0.0 if ahead_step < 0 else sums[t, ahead_step, j]
             next_tangents(T_t, row_t, gp, rounded, drive, step, ahead_first, used, following)
-            enter_tangents(T_t, row_t, following, source * gp, step, used)  # [dmft-T], the source
+            enter_tangents(T_t, row_t, following, tangent_source(a, eta, gp), step, used)
 
 
 @njit(**INNER)

@@ -86,8 +86,9 @@ extern "C" __global__ void __launch_bounds__(PART)
         const double w = weight[i], m = present->m, b = present->b, eta = present->eta, scale = present->scale;
         const double raw = raw_field<double>(h[i], m, k[i]), field = field_of<double>(sd[i], h[i], m, k[i], b);
         const double batch = batch_of<double>(scale, s[i], sd[i]);
-        double slope = batch * loss_dv<double>(field, y[i]), curvature = batch * sd[i] * loss_d2v<double>(field, y[i]);
-        double mixed = batch * loss_dv_dy<double>(field, y[i]) * y_slope[i], loss = loss_v<double>(field, y[i]);
+        double slope = gradient_of<double>(batch, loss_dv<double>(field, y[i])), loss = loss_v<double>(field, y[i]);
+        double curvature = curvature_of<double>(batch, sd[i], loss_d2v<double>(field, y[i]));
+        double mixed = label_slope_of<double>(batch, loss_dv_dy<double>(field, y[i]), y_slope[i]);
         const double step = step_of<double>(eta, sd[i], slope);
         if (s[i] < 0.0 || (leaves<double>(step, field, y[i], LOST_STEP) &&
                            leaves<double>(next_step_of<double>(eta, sd[i], scale, loss_dv<double>(field - step, y[i])), field - step,
@@ -455,6 +456,6 @@ extern "C" __global__ void merge_rows(const int *on, int carriers, int width, in
         rows[(offset[slot] + j) * stride] = ((const Four<stored> *)row + t)[j * stride];
         if (j != slot) continue;
         for (int i = FOUR * t; i < min(FOUR * (int)t + FOUR, carriers); i++)
-            next[slot * span + i] = -rates->a * rates->eta * gp[carrier[i]];
+            next[slot * span + i] = tangent_source<double>(rates->a, rates->eta, gp[carrier[i]]);
     }
 }
