@@ -16,14 +16,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dmft.core.block_cuda import structs_source
 from dmft.core.cuda_numbers import defines, enum
 from dmft.core.device import CUDA, WARP, Gpu, Kernel, source
 from dmft.core.errors import RunError
 from dmft.equations import random_start, rows
 from dmft.equations.blocks import NONE, BlockTable
 from dmft.equations.history import History
+from dmft.equations.on_card import SAMPLE_STRUCTS
 from dmft.equations.random_start import OVERLAP_SCALARS
 from dmft.equations.rows import GROUPS, LOSSES, SCALARS, WRONG
+from dmft.equations.state import PRESENT, SAMPLE_RATES
 from dmft.equations.weights import WeightDynamics, join
 from dmft.model.channels import SMOOTH
 from dmft.model.cuda_loss import averages_source, loss_source
@@ -110,6 +113,7 @@ class Company:
                    "GONE": GONE, "NONE": NONE, "LANES": WARP, "FOUR": FOUR, "ACROSS": ACROSS,
                    "MOVERS": MOVERS, "HELD_BYTES": HELD_BYTES, "OWN": own, "AHEAD": tiling.ahead, "ROWS_AHEAD": tiling.rows_ahead}
         formulas = "\n".join((source(CUDA / "philox.cuh"), cuda_source(), cuda_formulas(), CUDA_COLUMNS,
+                              structs_source(SAMPLE_STRUCTS),
                               f"typedef {kind} stored;", defines(numbers), averages_source(self.averages)))
         sources = ["\n".join((loss_source(loss), formulas, source(SAMPLE_SOURCE), source(MARCH))) for loss in experiment.losses]
         self.kernel = gpu.kernels(sources[0], CUDA_KERNELS + (("averages",) if self.averages else ()))
@@ -172,10 +176,12 @@ class Company:
         self.row = Sums(gpu, self.solutions, SCALARS + GROUPS * slots, self.blocks, self.parts)
         self.averaged = Sums(gpu, self.solutions, len(self.averages), self.blocks if self.averages else 0, self.parts)
         self.on = gpu.mirror((2, self.solutions), np.int32)  # which solutions move, and whose sums are wanted
-        self.present = gpu.mirror((self.solutions, 2, 4))  # struct Present of march.cu, twice
-        self.rates = gpu.mirror(self.solutions * (8 + 2 * slots))  # struct Rates of all, then memory and chi_weights of each
+        numbers, rates = len(PRESENT.names or ()), self.solutions * len(SAMPLE_RATES.names or ())
+        self.present = gpu.mirror((self.solutions, 2, numbers))  # PRESENT, twice
+        self.rates = gpu.mirror(rates + self.solutions * 2 * slots)  # SAMPLE_RATES of all, then memory and chi_weights of each
         join(self.members)
-        self.numbers, drive = self.rates.host[: 8 * self.solutions].reshape(-1, 8), self.rates.host[8 * self.solutions :]
+        self.presents = self.present.host.view(PRESENT)[..., 0]
+        self.numbers, drive = self.rates.host[:rates].view(SAMPLE_RATES), self.rates.host[rates:]
         for each in self.members:  # so that a step writes what the card gets
             each.place(each.solutions._replace(drive=drive.reshape(-1, 2, slots)), each.at)
         self.plan = gpu.mirror(8 + 2 * slots + 3 * self.levels, np.int64)  # struct Step, order, merges, held slots
@@ -246,9 +252,9 @@ class Company:
 
     def launch(self, moving: list[int], summed: list[int], n: int, m: np.ndarray, b: np.ndarray, m_w: np.ndarray) -> None:
         """Take solutions `moving` to step n, and sum up the rows of those that are there; m, b, m_w (solutions,): of step n."""
-        e, step, present, on = self.experiment, min(n, self.experiment.steps - 1), self.present.host, self.on.host
-        present[:, 0, 0], present[:, 1, 0], present[:, :, 1] = m, m_w, b[:, None]
-        present[:, :, 2:] = e.eta_n[step], e.scale_n[step]
+        e, step, present, on = self.experiment, min(n, self.experiment.steps - 1), self.presents, self.on.host
+        present["m"][:, 0], present["m"][:, 1], present["b"] = m, m_w, b[:, None]
+        present["eta"], present["scale"] = e.eta_n[step], e.scale_n[step]
         on[...] = 0
         on[0, moving], on[1, summed] = 1, 1
         self.n, moves = n, len(moving) > 0
@@ -297,7 +303,7 @@ class Company:
     @property
     def _at_weights(self) -> Any:
         """The second struct Present of every solution."""
-        return self.present.device.reshape(-1)[4:]
+        return self.present.device.reshape(-1)[len(PRESENT.names or ()) :]
 
     def _sum(self) -> None:
         """The sums of row n."""

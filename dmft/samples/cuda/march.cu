@@ -1,14 +1,13 @@
 // Samples of the effective process on a GPU: what dmft/samples/process.py does on a CPU, names and equations as there.
 //
 // dmft/samples/launches.py puts before this file: philox.cuh, the mini-batch laws, the functions of the loss and those of
-// formulas.py, translated from Python, observables and their number AVERAGES where there are any, the type `stored` of tangents and of
-// the past (dmft/samples/state.py), the columns GP .. CARRIED and CURVATURE .. NOISE of sums over samples, the constants SCALARS, GROUPS,
-// OVERLAP_SCALARS, LOST_STEP, the bounds of tangents.py, GONE, NONE of the Python
-// sources, LANES, FOUR, ACROSS, MOVERS and HELD_BYTES of its own, STEIN and IDENTITY (whether these estimators are used), and OWN,
-// AHEAD and ROWS_AHEAD: how much a thread loads before it uses it. Loads are not
-// bound to conditions, so that they can be under way together. Every sum has a fixed order, so that a run repeats to the last bit
-// on one kind of card. What changes from step to step lies in memory, `Present`, `Step` and `Rates`, so that a step can be recorded
-// and launched as a whole.
+// formulas.py, translated from Python, the structs Rates and Present (dmft/equations/state.py), observables and their number AVERAGES
+// where there are any, the type `stored` of tangents and of the past (dmft/samples/state.py), the columns GP .. CARRIED and
+// CURVATURE .. NOISE of sums over samples, the constants SCALARS, GROUPS, OVERLAP_SCALARS, LOST_STEP, the bounds of tangents.py, GONE,
+// NONE of the Python sources, LANES, FOUR, ACROSS, MOVERS and HELD_BYTES of its own, STEIN and IDENTITY (whether these estimators are
+// used), and OWN, AHEAD and ROWS_AHEAD: how much a thread loads before it uses it. Loads are not bound to conditions, so that they can
+// be under way together. Every sum has a fixed order, so that a run repeats to the last bit on one kind of card. What changes from
+// step to step lies in memory, `Present`, `Step` and `Rates`, so that a step can be recorded and launched as a whole.
 //
 // Solutions of equal shape go by one launch: blockIdx.z is the solution, and it is the first index of every array but `Step` and
 // the tables of the history, which they have in common. One whose on[] is 0 stays as it is.
@@ -33,15 +32,8 @@ __device__ inline Four<double> four(const double *from) {
     return {{first.x, first.y, second.x, second.y}};
 }
 
-// What the loss needs besides the samples; a second one is for rules that look ahead.
-struct Present {
-    double m, b, eta, scale;
-};
-
-// Rates of a step, one behind the other for all solutions; behind them lie memory and chi_weights of each, (slots,).
-struct Rates {
-    double eta, a, keep, chi_sd, thermal, fraction, p_on, p_off;
-};
+// Rates of a step lie one behind the other for all solutions; behind them memory and chi_weights of each, (slots,). A second Present
+// is for rules that look ahead.
 __device__ inline const double *my_memory(const Rates *rates, int slots) { return mine((const double *)(rates + gridDim.z), 2 * slots); }
 
 // Sums of three numbers over the lanes of a warp: that of a in lane 0, of b in lane 16, of c in lane 8.
