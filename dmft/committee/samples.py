@@ -291,7 +291,7 @@ class CommitteeSamples:
         return sums_in_use(self._numbers, self._groups, used)
 
     def begin_sums(self, point: UnitPoint | UnitState) -> None:
-        """Nothing works beside this processor."""
+        """No-op on the CPU; GpuUnits starts its kernels here, asynchronously."""
 
     @property
     def columns(self) -> int:
