@@ -10,7 +10,14 @@ from dmft.core.errors import RunError
 from dmft.core.parallel import Comm
 from dmft.equations.history import History
 from dmft.equations.kernels import Wanted, history_for
-from dmft.equations.random_start import OverlapKernels, OverlapRows, fluctuations, overlap_residual, raw_row, sample_paths
+from dmft.equations.random_start import (
+    OverlapKernels,
+    OverlapRows,
+    fluctuations,
+    overlap_residual,
+    raw_row,
+    sample_paths,
+)
 from dmft.equations.tuning import Estimator
 from dmft.equations.weights import WeightDynamics
 from dmft.model.experiment import Experiment, theory_experiment
