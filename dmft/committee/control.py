@@ -12,14 +12,14 @@ from dmft.samples.formulas import clipped, most_of_control
 
 
 @njit(**INNER)
-def add_control(w, Y, gp, told, slope, outlier, numbers, label, wild):
+def add_control(w, Y, gp, mixed, slope, outlier, numbers, label, wild):
     """Add g' Y + (s/l) d2v/dh dy (dphi/dkappa)^T of one sample, times its weight, to numbers[label ..], (p, k), and its weight to
-    numbers[wild] where Y is beyond `outlier`. told: (s/l) dl'/dy; slope (k,): dphi/dkappa. Eq. [c-stein]."""
+    numbers[wild] where Y is beyond `outlier`. mixed: (s/l) dl'/dy; slope (k,): dphi/dkappa. Eq. [c-stein]."""
     d, curve, bend = gp
     k, p = Y.shape
     largest = 0.0
     for t in range(k):
-        along = told * slope[t]
+        along = mixed * slope[t]
         for r in range(p):
             along += curve * d[r] * Y[t, r]
             largest = max(largest, abs(Y[t, r]))
@@ -30,13 +30,13 @@ def add_control(w, Y, gp, told, slope, outlier, numbers, label, wild):
 
 
 @njit(**INNER)
-def advance_control(Y, past, gp, told, slope, drive, step, used, room):
+def advance_control(Y, past, gp, mixed, slope, drive, step, used, room):
     """Y of one sample from step n to n+1 in place, and its past (k, slots p), sums over blocks. room (p,). Eq. [c-stein]."""
     d, curve, bend = gp
     k, p = Y.shape
     most = most_of_control(step.eta, stiffness(curve, d, bend, p, 1), step.tangent_max, step.y_max)
     for t in range(k):
-        along = told * slope[t]
+        along = mixed * slope[t]
         for r in range(p):
             along += curve * d[r] * Y[t, r]
         for r in range(p):

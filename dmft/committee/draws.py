@@ -21,8 +21,8 @@ NEAR = 2  # of the kappas and of the h(0), how many decide which samples are nei
 class UnitDraws(NamedTuple):
     """The start of a range of samples; each (count,) unless told."""
 
-    name: np.ndarray  # names the sample's later mini-batches
-    noise_name: np.ndarray  # names its later normals, which neighbours share
+    batch_index: np.ndarray  # as of samples/sampling.py
+    noise_index: np.ndarray
     sign: np.ndarray  # of these normals
     kappa: np.ndarray  # (count, k)
     y: np.ndarray
@@ -50,7 +50,7 @@ def draw_units(experiment: Experiment, network: TwoLayer, sampling: Sampling, in
     s = experiment.batch.first(points[:, batch], sampling.keys[1], index)
     lower_root(network.Q0, np.zeros(p), root := np.zeros((p, p)))
     slope = network.label.slope(kappa) if network.by_parts else np.zeros_like(kappa)
-    return UnitDraws(index, later.name[index], later.sign[index], kappa, y, slope, -ndtri(points[:, k:batch]) @ root.T, s,
+    return UnitDraws(index, later.noise_index[index], later.sign[index], kappa, y, slope, -ndtri(points[:, k:batch]) @ root.T, s,
                      index < sampling.carriers, probes(index, p), ndtri(points[:, batch + 1 : z]),
                      first_changes(experiment, s, points[:, z:changes]))
 

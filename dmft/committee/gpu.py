@@ -30,7 +30,7 @@ from dmft.model.experiment import Experiment
 from dmft.model.minibatches import cuda_source
 from dmft.samples.gpu import OnDevice
 from dmft.samples.launches import MOVERS, SAMPLE_SOURCE, Sums, whole_lines
-from dmft.samples.sampling import Sampling, lines_of
+from dmft.samples.sampling import Sampling, tangent_indices
 from dmft.samples.tangents import Bounds
 
 UNIT_KERNELS = ("fields", "row_sums", "bounds", "response_sums", "add_parts", "move", "control", "next_tangents", "merge_columns",
@@ -80,15 +80,15 @@ class GpuUnits:
                                           *map(source, UNIT_SOURCES))), UNIT_KERNELS) for loss in experiment.losses]
         self.kernel, self.fields = kernels[0], [each["fields"] for each in kernels]
         self.weight, self.sign, self.y, self.s = (gpu.put(each) for each in (weight, draws.sign, draws.y, np.array(draws.s, float)))
-        self.name, self.noise_name, self.line = (gpu.put(each.astype(np.int64)) for each in (draws.name, draws.noise_name,
-                                                                                            lines_of(draws.carrier)))
+        self.batch_index, self.noise_index, self.tangent_index = (gpu.put(each.astype(np.int64)) for each in (
+            draws.batch_index, draws.noise_index, tangent_indices(draws.carrier)))
         self.kappa, self.slope, self.h = (self._lines(each, self.width) for each in (draws.kappa, draws.slope, draws.h))
         self.Y = gpu.zeros((k, p, self.width))
         shapes = {"H": dtype, "G": np.float64, "X": dtype}
         self.past = {name: gpu.zeros((slots * p, self.width), kind) for name, kind in shapes.items()}
         self.past["Y"] = gpu.zeros((k, slots * p if self.stein else 0, self.width), dtype)
-        self.g, self.d, self.bend, self.pull = (gpu.zeros((p, self.width)) for _ in range(4))
-        self.curve, self.told = gpu.zeros(self.width), gpu.zeros(self.width)
+        self.g, self.d, self.bend, self.weighted_g = (gpu.zeros((p, self.width)) for _ in range(4))
+        self.curve, self.mixed = gpu.zeros(self.width), gpu.zeros(self.width)
         carriers = np.flatnonzero(draws.carrier)
         self.carriers, self.carrier, self.span = len(carriers), gpu.put(carriers), whole_lines(len(carriers))
         self.cut = gpu.put(np.searchsorted(carriers, block * np.arange(self.blocks + 1)).astype(np.int32))
@@ -110,9 +110,9 @@ class GpuUnits:
         self.held = self.plan.device[-slots:]
         self._note_held()
         self.plan.send()
-        self.behind = [gpu.put(self.gpu.get(self.h)), gpu.zeros(self.Y.shape), gpu.zeros(self.rows[0].shape, dtype)] \
+        self.at_weights = [gpu.put(self.gpu.get(self.h)), gpu.zeros(self.Y.shape), gpu.zeros(self.rows[0].shape, dtype)] \
             if experiment.update.looks_ahead else []
-        self.sums_at_weights = Sums(gpu, 1, self.row.columns, self.blocks if self.behind else 0, self.parts)
+        self.sums_at_weights = Sums(gpu, 1, self.row.columns, self.blocks if self.at_weights else 0, self.parts)
 
     def _lines(self, values: np.ndarray, width: int):
         """Values with a line per sample on the card, where the sample is the last index; zero behind the last one."""
@@ -142,33 +142,33 @@ class GpuUnits:
     def _evaluate(self, present, h, made: tuple, into: Sums) -> None:
         """The loss of every sample at fields h, and sums of numbers of a sample."""
         self.fields[self.experiment.loss_n[self.n]]((self.blocks * self.parts,), (self.part,), (
-            *self._ints(self.count, self.block, self.parts, into.columns, self.width), present, self.weight, self.line, self.kappa,
-            self.y, self.slope, h, self.s, self.Y, *made, into.partial), 8 * self.places.numbers * (self.part // WARP))
+            *self._ints(self.count, self.block, self.parts, into.columns, self.width), present, self.weight, self.tangent_index,
+            self.kappa, self.y, self.slope, h, self.s, self.Y, *made, into.partial), 8 * self.places.numbers * (self.part // WARP))
 
     def begin_sums(self, point: UnitPoint | UnitState) -> None:
         """Let the card begin with what `row_sums` will be asked for."""
         e, p = self.experiment, self.network.units
-        for at, m in enumerate((point.m, point.m_w) if self.behind else (point.m,)):
+        for at, m in enumerate((point.m, point.m_w) if self.at_weights else (point.m,)):
             line = self.present.host[at]
             line[0], line[1 : 1 + p], line[1 + p : 1 + 2 * p] = e.scale_n[min(self.n, e.steps - 1)], point.a, point.beta
             line[1 + 2 * p :] = m.ravel()
-        self.queue.run(("sums", int(e.loss_n[self.n]), self.n % 2), self._sums, record=not self.behind)
+        self.queue.run(("sums", int(e.loss_n[self.n]), self.n % 2), self._sums, record=not self.at_weights)
         self._begun = True
 
     def _sums(self) -> None:
         """All launches of `begin_sums`. The training loss is that of the weights."""
         into, row = self.row, self.rows[self.n % 2]
         self.present.send()
-        self._evaluate(self.present.device, self.h, (self.g, self.d, self.curve, self.bend, self.told, self.pull), into)
-        if self.behind:
+        self._evaluate(self.present.device, self.h, (self.g, self.d, self.curve, self.bend, self.mixed, self.weighted_g), into)
+        if self.at_weights:
             unused, numbers = [self.gpu.zeros(self.g.shape) for _ in range(4)], [self.gpu.zeros(self.width) for _ in range(2)]
             made = unused[0], unused[1], numbers[0], unused[2], numbers[1], unused[3]
-            self._evaluate(self.present.device[1:], self.behind[0], made, self.sums_at_weights)
+            self._evaluate(self.present.device[1:], self.at_weights[0], made, self.sums_at_weights)
             into.partial[..., self.places.v] = self.sums_at_weights.partial[..., self.places.v]
         threads, blocks = WARP * self.tiling.warps, self.blocks * self.parts
         side = min(max(self.tiling.spread // max(blocks * self.tiling.warps, 1), 1), -(-self.slots // self.tiling.warps))
         self.kernel["row_sums"]((blocks, side), (threads,), (
-            *self._ints(self.count, self.width, self.block, self.parts, into.columns, self.slots), self.held, self.pull,
+            *self._ints(self.count, self.width, self.block, self.parts, into.columns, self.slots), self.held, self.weighted_g,
             self.past["G"], self.past["H"], into.partial), 0)
         p = self.network.units
         warps = p * max(1, 16 // p)
@@ -203,11 +203,11 @@ class GpuUnits:
         lines[8 : 8 + len(order)] = order
         lines[8 + slots : 8 + slots + 3 * merges] = plan.merges.ravel()
         self._note_held()
-        self.queue.run(("step", merges > 0, self.n % 2), partial(self._step, merges > 0), record=not self.behind)
+        self.queue.run(("step", merges > 0, self.n % 2), partial(self._step, merges > 0), record=not self.at_weights)
         self.n += 1
-        if self.behind:
+        if self.at_weights:
             views = [(h.T, Y.transpose(2, 0, 1), row.transpose(2, 0, 1))  # as on the CPU, with the sample as first index
-                     for h, Y, row in ((self.h, self.Y, self.rows[self.n % 2]), self.behind)]
+                     for h, Y, row in ((self.h, self.Y, self.rows[self.n % 2]), self.at_weights)]
             h, Y, row = views[0]
             UnitsAtWeights(*views[1]).look_ahead(h, Y, row, plan.merges, self.columns, e.update.lookahead(self.n), drive)
 
@@ -239,10 +239,10 @@ class GpuUnits:
         groups, warps = -(-self.count // self.across), (WARP * MOVERS,)
         if self.stein:
             self.kernel["control"]((groups, self.network.directions), warps, (
-                *size, step, rates, *fields, self.told, self.slope, self.Y, past["Y"]), 8 * (MOVERS + 1) * p * self.across)
+                *size, step, rates, *fields, self.mixed, self.slope, self.Y, past["Y"]), 8 * (MOVERS + 1) * p * self.across)
         self.kernel["move"]((groups,), warps, (
-            *size, step, rates, *self.keys, self.name, self.noise_name, self.sign, self.normals, self.z, self.known, self.changes,
-            self.g, self.h, self.s, past["H"], past["G"], past["X"]), 8 * (2 * MOVERS + 3) * p * self.across)
+            *size, step, rates, *self.keys, self.batch_index, self.noise_index, self.sign, self.normals, self.z, self.known,
+            self.changes, self.g, self.h, self.s, past["H"], past["G"], past["X"]), 8 * (2 * MOVERS + 3) * p * self.across)
 
     def per_sample(self) -> OnDevice:
         """As CommitteeSamples.per_sample. What merged blocks left in the past is cleared on the card: on the CPU it is zero."""
@@ -254,13 +254,13 @@ class GpuUnits:
         return self._per_sample()
 
     def _per_sample(self) -> OnDevice:
-        behind = dict(zip(("behind/h", "behind/Y"), self.behind))
+        behind = dict(zip(("behind/h", "behind/Y"), self.at_weights))
         past = {f"past/{name}": array for name, array in self.past.items()}
         return OnDevice(self.gpu, {"state/h": self.h, "state/s": self.s, "state/Y": self.Y} | past | behind, self.count)
 
     def per_tangent(self) -> OnDevice:
         """As CommitteeSamples.per_tangent, but rows of tangents that hold nothing keep what they had: they have no weight."""
-        behind = {"behind": self.behind[2]} if self.behind else {}
+        behind = {"behind": self.at_weights[2]} if self.at_weights else {}
         return OnDevice(self.gpu, {"T": self.T, "row": self.rows[self.n % 2]} | behind, self.carriers)
 
     def restore(self, per_sample: Mapping[str, np.ndarray], per_tangent: Mapping[str, np.ndarray], n: int) -> None:

@@ -33,7 +33,7 @@ from dmft.model.network import TwoLayer
 from dmft.model.sample_averages import averages
 from dmft.samples.averages import AveragedOver, averaged_sums
 from dmft.samples.formulas import batch_of
-from dmft.samples.sampling import Sampling, lines_of
+from dmft.samples.sampling import Sampling, tangent_indices
 from dmft.samples.state import Randomness, Step
 from dmft.samples.tangents import Bounds
 
@@ -42,10 +42,10 @@ class Units(NamedTuple):
     """Where the samples stand at step n; each (count,) unless told."""
 
     weight: np.ndarray
-    name: np.ndarray
-    noise_name: np.ndarray
+    batch_index: np.ndarray
+    noise_index: np.ndarray
     sign: np.ndarray
-    line: np.ndarray  # where its tangents are, -1 for a sample without
+    tangent_index: np.ndarray  # in the arrays of tangents, -1 for a sample without
     kappa: np.ndarray  # (count, k)
     y: np.ndarray
     slope: np.ndarray  # (count, k) dphi/dkappa
@@ -81,7 +81,7 @@ class UnitFields(NamedTuple):
     curve: np.ndarray  # (count,) (s/l) l''
     bend: np.ndarray  # (count, p) (s/l) l' a_r s''(h_r)
     push: np.ndarray  # (count, p) (s/l) dv/da
-    told: np.ndarray  # (count,) (s/l) dl'/dy
+    mixed: np.ndarray  # (count,) (s/l) dl'/dy
 
 
 class UnitTerms(NamedTuple):
@@ -123,7 +123,7 @@ def _fields(activation, loss, units, m, a, beta, scale, out):
         c = weight * dv(f, y[i])
         out.v[i] = v(f, y[i])
         out.curve[i] = weight * d2v(f, y[i])
-        out.told[i] = weight * dv_dy(f, y[i])
+        out.mixed[i] = weight * dv_dy(f, y[i])
         for r in range(p):
             out.g[i, r] = c * out.d[i, r]
             out.bend[i, r] *= c
@@ -134,7 +134,7 @@ def _fields(activation, loss, units, m, a, beta, scale, out):
 def _sum_block(first, last, places, units, fields, past, tangents, terms, numbers, groups):
     """Sums over samples first .. last-1, in order, into numbers (numbers,) and groups (3 p, slots p); see rows.SumPlaces."""
     used, identity, stein, outlier, most = terms
-    weights, kappa, h, line, G, H = units.weight, units.kappa, units.h, units.line, past.G, past.H
+    weights, kappa, h, tangent_index, G, H = units.weight, units.kappa, units.h, units.tangent_index, past.G, past.H
     g, d, curve, bend = fields.g, fields.d, fields.curve, fields.bend
     p, k = g.shape[1], kappa.shape[1]
     for j in range(len(numbers)):
@@ -159,13 +159,13 @@ def _sum_block(first, last, places, units, fields, past, tangents, terms, number
             add_scaled(groups[r], wg, G[i], used * p)
             if identity:
                 add_scaled(groups[2 * p + r], wg, H[i], used * p)
-        t = line[i]
+        t = tangent_index[i]
         if t >= 0:
             numbers[places[9]] += w
             add_response(w, tangents.row[t], tangents.E[t], (d[i], curve[i], bend[i]), used, most if identity else np.inf,
                          groups[p : 2 * p], numbers, places[6], places[8])
         if stein:
-            add_control(w, units.Y[i], (d[i], curve[i], bend[i]), fields.told[i], units.slope[i], outlier, numbers, places[10],
+            add_control(w, units.Y[i], (d[i], curve[i], bend[i]), fields.mixed[i], units.slope[i], outlier, numbers, places[10],
                         places[11])
 
 
@@ -181,7 +181,7 @@ def _row_sums(block, places, units, fields, past, tangents, terms, numbers, grou
 def _advance_units(first, last, step, drive, chain, random, units, past, fields, room):
     """Samples first .. last-1 without their tangents from step n to n+1. room (4, p). Eqs. [c-h], [c-chi]."""
     A, keep, memory, chi_weights, chi_root = drive.A, drive.keep, drive.memory, drive.chi_weights, drive.chi_root
-    h, s, name, noise_name, sign, g = units.h, units.s, units.name, units.noise_name, units.sign, fields.g
+    h, s, batch_index, noise_index, sign, g = units.h, units.s, units.batch_index, units.noise_index, units.sign, fields.g
     n, eta, slot, merges, p = step.n, step.eta, step.slot, step.merges, h.shape[1]
     z_first, changes = random.z_first, random.changes
     used, known, given = step.stop[slot] * p, changes.shape[1], z_first.shape[1]
@@ -189,7 +189,7 @@ def _advance_units(first, last, step, drive, chain, random, units, past, fields,
     for i in range(first, last):
         H, G, X = past.H[i], past.G[i], past.X[i]
         for r in range(p):
-            z[r], xi[r] = normal2(random.noise, noise_name[i], n * p + r)
+            z[r], xi[r] = normal2(random.noise, noise_index[i], n * p + r)
             z[r] = z_first[i, n * p + r] if n * p + r < given else sign[i] * z[r]
             xi[r] *= sign[i]
         for r in range(p):
@@ -201,7 +201,7 @@ def _advance_units(first, last, step, drive, chain, random, units, past, fields,
             for q in range(p):
                 u[r] += keep[r, q] * h[i, q]
         if step.stein:
-            advance_control(units.Y[i], past.Y[i], (fields.d[i], fields.curve[i], fields.bend[i]), fields.told[i], units.slope[i],
+            advance_control(units.Y[i], past.Y[i], (fields.d[i], fields.curve[i], fields.bend[i]), fields.mixed[i], units.slope[i],
                             drive, step, used, z)
         if len(merges):
             merge_wide(H, merges, p)
@@ -213,7 +213,7 @@ def _advance_units(first, last, step, drive, chain, random, units, past, fields,
             h[i, r] = 0.0
             for q in range(p):
                 h[i, r] += A[r, q] * u[q]
-        s[i] = own_weight(chain, s[i], random.batch, name[i], n, known, changes[i])
+        s[i] = own_weight(chain, s[i], random.batch, batch_index[i], n, known, changes[i])
 
 
 @njit(**INNER)
@@ -221,7 +221,7 @@ def _advance_carried(first, last, step, drive, units, tangents, fields, followin
     """The tangents of samples first .. last-1 from step n to n+1."""
     used = step.stop[step.slot]
     for i in range(first, last):
-        t = units.line[i]
+        t = units.tangent_index[i]
         if t >= 0:
             advance_tangents(tangents.T[t], tangents.row[t], tangents.E[t], (fields.d[i], fields.curve[i], fields.bend[i]), drive,
                              step, used, following)
@@ -252,8 +252,8 @@ class CommitteeSamples:
         self.offset, self.stop, self.n, self.used = history.offset, history.stop, 0, 0
         self.places = SumPlaces.of(network)
         self.random = Randomness(*sampling.keys, draws.z, draws.changes, np.zeros(0))
-        self.units = Units(weight, draws.name, draws.noise_name, draws.sign, lines_of(draws.carrier), draws.kappa, draws.y,
-                           draws.slope, np.ascontiguousarray(draws.h), np.array(draws.s, float), np.zeros((count, k, p)))
+        self.units = Units(weight, draws.batch_index, draws.noise_index, draws.sign, tangent_indices(draws.carrier), draws.kappa,
+                           draws.y, draws.slope, np.ascontiguousarray(draws.h), np.array(draws.s, float), np.zeros((count, k, p)))
         self.past = UnitPast(np.zeros((count, slots * p), dtype), np.zeros((count, slots * p)), np.zeros((count, slots * p), dtype),
                              np.zeros((count, k, slots * p if self.stein else 0), dtype))
         carriers, c = int(np.count_nonzero(draws.carrier)), p if full else 1
@@ -291,7 +291,7 @@ class CommitteeSamples:
         return sums_in_use(self._numbers, self._groups, used)
 
     def begin_sums(self, point: UnitPoint | UnitState) -> None:
-        """Nothing works beside this processor."""
+        """No-op on the CPU; GpuUnits starts its kernels here, asynchronously."""
 
     @property
     def columns(self) -> int:

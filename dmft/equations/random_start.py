@@ -40,7 +40,7 @@ def raw_row(weights: WeightDynamics, sums: np.ndarray, carried: float) -> Row:
                K_R=-alpha * responses / carried)
 
 
-def identity_gap(weights: WeightDynamics, row: Row, sums: np.ndarray) -> IdentityResidual:
+def overlap_residual(weights: WeightDynamics, row: Row, sums: np.ndarray) -> IdentityResidual:
     """The residual of the weighted identity for a row. Eq. [random-ibp]. The Gaussian noise zeta of a sample does not depend on its
     h0, so that [ibp] holds with the weight h0^2 on both sides, with the same Q and R."""
     alpha, slots = weights.experiment.alpha, weights.history.slots
@@ -96,7 +96,9 @@ class OverlapKernels:
             return row
         spread = max(float(sums[K1_RESPONSE2] / carried - (sums[K1_RESPONSE] / carried) ** 2), 0.0)
         eps = weights.ridge_strength(sums[NOISE] / weights.estimator.random_trust, use.share, spread)
-        return row if eps == 0.0 else self._solved(weights, row, identity_gap(weights, row, sums), 2.0 ** np.floor(np.log2(eps)))
+        if eps == 0.0:
+            return row
+        return self._solved(weights, row, overlap_residual(weights, row, sums), 2.0 ** np.floor(np.log2(eps)))
 
     def forget(self, joins: tuple[int, ...]) -> None:
         """Rows of the factor from the first join of a Plan on are out of date. (They are not rotated, as those of the weights are:

@@ -152,7 +152,7 @@ def make_sweep(first: Loss, second: Loss):
                     mean_gT[n, k] += w * gp[n] * T[n, k]  # [dmft-MR]
                 if n + 1 == rows:
                     break
-                z[n], xi = normal2(keys[0], draws.noise_name[i], n)
+                z[n], xi = normal2(keys[0], draws.noise_index[i], n)
                 z[n] = draws.z[i, n] if n < draws.z.shape[1] else sign[i] * z[n]
                 chi = np.sum(chi_factor[n, : n + 1] * z[: n + 1])  # [dmft-chi]
                 memory = np.sum(K_R[n, :n] * h[:n])
@@ -167,7 +167,7 @@ def make_sweep(first: Loss, second: Loss):
                     T_new += drift[n] * T_w[k]  # [momentum]
                     T[n + 1, k], T_w[k] = T_new + beta[n + 1] * (T_new - T_w[k]), T_new  # [momentum]
                 chain, known = steps.chains[n], draws.changes.shape[1]
-                s = own_weight(chain, s, keys[1], draws.name[i], n, known, draws.changes[i])  # [persistent-chain], [epochs]
+                s = own_weight(chain, s, keys[1], draws.batch_index[i], n, known, draws.changes[i])  # [persistent-chain], [epochs]
         return mean_v, mean_gp, mean_gk, mean_gg, mean_gT
 
     return sweep

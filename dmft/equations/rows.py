@@ -20,7 +20,7 @@ from dmft.model.experiment import Experiment
 # Columns of the sums over samples before the kernels: averages of these (times the weight).
 # LABEL: what mu has besides E_n, [stein]; WRONG: wrong labels; PUSH: (s/l) v', which moves the intercept.
 # LOST: samples that left their trapping region, [lost].
-GP, GK, V, GH, GG, LABEL, WILD, UNSTABLE, WRONG, PUSH, LOST, CARRIED, RESPONSE, RESPONSE2 = range(14)
+GP, GK, LOSSES, GH, GG, LABEL, WILD, UNSTABLE, WRONG, PUSH, LOST, CARRIED, RESPONSE, RESPONSE2 = range(14)
 SCALARS = 14
 GROUPS = 3  # a column for every slot: g times past g, g' times tangents, g times past h
 
@@ -115,7 +115,7 @@ def enter_curves(sums, use, C_12, given, one):
     elif given.fixes_norm:
         gap = now.lag / given.eta - overlap
     q = now.Qww + now.m_w * now.m_w if given.looks_ahead else now.Q_now + now.m * now.m
-    out[0], out[1], out[2] = now.m_w if given.looks_ahead else now.m, sums[V], q
+    out[0], out[1], out[2] = now.m_w if given.looks_ahead else now.m, sums[LOSSES], q
     out[3], out[4], out[5], out[6] = now.delta_nu, now.mu, now.nu_hat, (given.temperature - overlap) / given.norm
     out[7], out[8], out[9], out[10] = gap, now.largest, sums[UNSTABLE], sums[LOST]
     out[11], out[12], out[13] = sums[WRONG], now.b, C_12

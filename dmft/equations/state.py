@@ -76,6 +76,11 @@ GIVEN = record(
     t=float, temperature=float,
     norm=float, fixes_norm=int)  # that the constraint fixes, or 1, and whether it does
 
+# What moves the samples of a solution on a card from step n on, and what their losses need besides the samples at step n+1: written
+# by the host or by the card, read by samples/cuda/march.cu.
+SAMPLE_RATES = record(eta=float, a=float, keep=float, chi_sd=float, thermal=float, fraction=float, p_on=float, p_off=float)
+PRESENT = record(m=float, b=float, eta=float, scale=float)
+
 ESTIMATING = record(**{each.name: float for each in fields(Estimator)})
 
 

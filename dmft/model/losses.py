@@ -3,8 +3,8 @@
 f is the student's field, y the label (the teacher's field h0, or what the data model makes of it); primes are derivatives
 in f. Run files name a loss; `register_loss` adds a user's own. The losses of classification are in classification.py.
 
-Those of the package stay plain functions, which Numba compiles where compiled code calls them: the caller is then known by their
-names and can be kept on disk. A caller of a function that is compiled by itself is compiled again by every process.
+Those of the package are register_jitable, not njit: a function compiled by itself would defeat Numba's on-disk cache of its caller,
+which every process would compile again.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ class MiniBatch:
     persists: ClassVar[bool] = False  # whether it is a chain whose changes of s can be drawn beforehand
     fixed_size = False  # whether a simulation draws a fixed number of rows where it could draw them independently
 
-    def first(self, u: np.ndarray, key: np.uint64 = NO_STREAM, name: np.ndarray = NOBODY) -> np.ndarray:
-        """s(0) of samples: from uniforms (count,), or from the stream `key` and the samples' names (count,)."""
+    def first(self, u: np.ndarray, key: np.uint64 = NO_STREAM, index: np.ndarray = NOBODY) -> np.ndarray:
+        """s(0) of samples: from uniforms (count,), or from the stream `key` and the samples' indices in it (count,)."""
         return (u < self.fraction).astype(float)
 
     def chain(self) -> Chain:
@@ -68,7 +68,7 @@ class MiniBatch:
 class FullBatch(MiniBatch):
     """Every sample at every step: gradient descent and Langevin dynamics."""
 
-    def first(self, u: np.ndarray, key: np.uint64 = NO_STREAM, name: np.ndarray = NOBODY) -> np.ndarray:
+    def first(self, u: np.ndarray, key: np.uint64 = NO_STREAM, index: np.ndarray = NOBODY) -> np.ndarray:
         return np.ones_like(u)
 
     def chain(self) -> Chain:
@@ -89,15 +89,8 @@ class Bernoulli(MiniBatch):
 class Poisson(MiniBatch):
     """How often a sample is among l M draws with replacement: Poisson of mean l, drawn anew at every step."""
 
-    def first(self, u: np.ndarray, key: np.uint64 = NO_STREAM, name: np.ndarray = NOBODY) -> np.ndarray:
-        """By inversion; a mean of at most 1 needs few terms."""
-        term = np.exp(-self.fraction)
-        below, count = term, np.zeros_like(u)
-        for k in range(1, int(_MOST) + 1):
-            count += u >= below
-            term *= self.fraction / k
-            below += term
-        return count
+    def first(self, u: np.ndarray, key: np.uint64 = NO_STREAM, index: np.ndarray = NOBODY) -> np.ndarray:
+        return poisson_counts(self.fraction, u)
 
     def chain(self) -> Chain:
         return Chain(CHAIN_POISSON, self.fraction, 0.0, 0.0)
@@ -143,8 +136,8 @@ class Persistent(MiniBatch):
 class Epochs(MiniBatch):
     """Every sample once in an epoch of E = 1/l steps: at a position that is drawn anew for every epoch, or once. Eq. [epochs].
 
-    Positions of E samples with consecutive names are a cyclic shift of 0 .. E-1, so that every step has its share of them; for one
-    sample the position is uniform, and epochs are independent."""
+    Positions of E samples with consecutive indices are a cyclic shift of 0 .. E-1, so that every step has its share of them; for
+    one sample the position is uniform, and epochs are independent."""
 
     cyclic: bool = False
     begin: int = 0
@@ -153,8 +146,8 @@ class Epochs(MiniBatch):
     def period(self) -> int:
         return round(1 / self.fraction)
 
-    def first(self, u: np.ndarray, key: np.uint64 = NO_STREAM, name: np.ndarray = NOBODY) -> np.ndarray:
-        return epoch_positions(self.chain(), key, name, 0)
+    def first(self, u: np.ndarray, key: np.uint64 = NO_STREAM, index: np.ndarray = NOBODY) -> np.ndarray:
+        return epoch_positions(self.chain(), key, index, 0)
 
     def chain(self) -> Chain:
         return Chain(CHAIN_CYCLIC if self.cyclic else CHAIN_RESHUFFLED, self.fraction, 0.0, 0.0, self.period, self.begin)
@@ -231,45 +224,57 @@ class Batches:
         return cls((law,), np.broadcast_to(np.int64(0), steps))
 
 
+@njit(cache=True, inline="always")
+def poisson_count(mean, u):
+    """A Poisson number from a uniform, by inversion; a mean of at most 1 needs few terms."""
+    term = np.exp(-mean)
+    below = term
+    count = 0.0
+    while u >= below and count < _MOST:
+        count += 1.0
+        term *= mean / count
+        below += term
+    return count
+
+
 @njit(cache=True)
-def epoch_positions(chain, key, name, n):
+def poisson_counts(mean, u):
+    """The same of uniforms (count,)."""
+    return np.array([poisson_count(mean, each) for each in u])
+
+
+@njit(cache=True)
+def epoch_positions(chain, key, index, n):
     """s(n) of samples whose mini-batches are drawn by epochs."""
-    return np.array([next_weight(chain, 0.0, key, name[i], n - 1) for i in range(len(name))])
+    return np.array([next_weight(chain, 0.0, key, index[i], n - 1) for i in range(len(index))])
 
 
 @njit(cache=True, inline="always")
-def next_weight(chain, s, key, label, n):
+def next_weight(chain, s, key, index, n):
     """s(n+1) of a sample from s(n) and the sample's own random number of step n+1. Eqs. [persistent-chain], [epochs]."""
     if chain.kind == CHAIN_FULL:
         return 1.0
     if chain.kind >= CHAIN_RESHUFFLED:
         since = (n + 1 - chain.begin) % chain.period
         epoch = chain.begin if chain.kind == CHAIN_CYCLIC else n + 1 - since
-        shift, _ = uniform2(key, label // chain.period, epoch)
-        return 1.0 if (label + int(shift * chain.period)) % chain.period == since else 0.0
-    u, _ = uniform2(key, label, n + 1)
+        shift, _ = uniform2(key, index // chain.period, epoch)
+        return 1.0 if (index + int(shift * chain.period)) % chain.period == since else 0.0
+    u, _ = uniform2(key, index, n + 1)
     if chain.kind == CHAIN_BERNOULLI:
         return 1.0 if u < chain.fraction else 0.0
     if chain.kind == CHAIN_PERSISTENT:
         if s > 0.5:
             return 1.0 if u < 1.0 - chain.p_off else 0.0
         return 1.0 if u < chain.p_on else 0.0
-    term = np.exp(-chain.fraction)
-    below = term
-    count = 0.0
-    while u >= below and count < _MOST:
-        count += 1.0
-        term *= chain.fraction / count
-        below += term
-    return count
+    return poisson_count(chain.fraction, u)
 
 
 @njit(cache=True, inline="always")
-def own_weight(chain, s, key, label, n, known, changes):
+def own_weight(chain, s, key, index, n, known, changes):
     """s(n+1) of a sample: from its first changes as long as they are known, by chance afterwards. changes (known,): its row of
     Batches.changes."""
     if known == 0 or changes[known - 1] <= n:
-        return next_weight(chain, s, key, label, n)
+        return next_weight(chain, s, key, index, n)
     passed = changes[0]  # s(0)
     for k in range(1, known):
         if changes[k] <= n + 1:
@@ -279,6 +284,6 @@ def own_weight(chain, s, key, label, n, known, changes):
 
 def cuda_source() -> str:
     """`own_weight` in CUDA C++."""
-    kinds: dict[str, Kind] = {"chain": Chain, "s": "real", "key": "word", "label": "int", "n": "int", "known": "int",
+    kinds: dict[str, Kind] = {"chain": Chain, "s": "real", "key": "word", "index": "int", "n": "int", "known": "int",
                               "changes": Array("int")}
     return CudaFunctions(by_hand={uniform2: "uniform2"}).add(own_weight, kinds).text

@@ -103,10 +103,10 @@ def _advance(block, blocks, move, chain, random, state, past, first_X, g):
 
 @njit(**INNER)
 def _advance_block(first, last, move, chain, random, state, past, first_X, g):
-    h, s, name, noise_name, sign = state.h, state.s, state.name, state.noise_name, state.sign
+    h, s, batch_index, noise_index, sign = state.h, state.s, state.batch_index, state.noise_index, state.sign
     H, G, X, merges, slot = past.H, past.G, past.X, move.merges, move.slot
     for i in range(first, last):
-        z, xi = own_normals(i, noise_name, sign, random, move.n)
+        z, xi = own_normals(i, noise_index, sign, random, move.n)
         merge_past(X[i], merges)
         chi = dot(move.from_first, first_X[i], move.used) + dot(move.from_own, X[i], move.used) + move.noise_sd * z  # [dmft-pair]
         following = next_field(h[i], g[i], chi, xi, H[i], move, move.eta, move.used)
@@ -114,7 +114,7 @@ def _advance_block(first, last, move, chain, random, state, past, first_X, g):
         merge_past(G[i], merges)
         H[i, slot], G[i, slot], X[i, slot] = h[i], g[i], chi
         h[i] = following
-        s[i] = own_weight(chain, s[i], random.batch, name[i], move.n, 0, random.changes[i]) if s[i] >= 0.0 else GONE
+        s[i] = own_weight(chain, s[i], random.batch, batch_index[i], move.n, 0, random.changes[i]) if s[i] >= 0.0 else GONE
 
 
 def _both(order: np.ndarray, slots: int) -> np.ndarray:
@@ -133,8 +133,8 @@ class Clones:
         nothing = np.zeros((samples.count, 0))
         self.random = Randomness(noise, batch, nothing, nothing.astype(np.int64), np.zeros(0))
         state, dtype = samples.state, samples.past.X.dtype
-        u = np.array([uniform2(self.random.batch, label, 0)[0] for label in state.name])
-        s = experiment.batch.first(u, self.random.batch, state.name)
+        u = np.array([uniform2(self.random.batch, index, 0)[0] for index in state.batch_index])
+        s = experiment.batch.first(u, self.random.batch, state.batch_index)
         self.state = state._replace(h=state.h.copy(), s=s, Y=np.zeros_like(state.h))
         H, G, X = (np.zeros((samples.count, slots), kind) for kind in (dtype, np.float64, dtype))
         self.past = Past(H, G, X, np.zeros((samples.count, 0), dtype))

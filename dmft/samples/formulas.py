@@ -33,6 +33,24 @@ def batch_of(scale, s, sd):
 
 
 @register_jitable
+def gradient_of(batch, dv):
+    """g, from the slope of the loss."""
+    return batch * dv
+
+
+@register_jitable
+def curvature_of(batch, sd, d2v):
+    """g', from its curvature."""
+    return batch * sd * d2v
+
+
+@register_jitable
+def label_slope_of(batch, dv_dy, slope):
+    """dg/dh0 through the label, whose slope this is."""
+    return batch * dv_dy * slope
+
+
+@register_jitable
 def step_of(eta, sd, g):
     """By how much a step of the gradient alone moves the field of a sample."""
     return eta * sd * g
@@ -66,6 +84,12 @@ def moved_control(a, keep, eta, Y, memory, gp, g_y):
 def tangent_slope(a, keep, eta, gp):
     """What row n of the tangents is multiplied by in row n+1. Eq. [dmft-T]."""
     return a * (keep - eta * gp)
+
+
+@register_jitable
+def tangent_source(a, eta, gp):
+    """The response of h_{n+1} to step n itself. Eq. [dmft-T]."""
+    return -a * eta * gp  # [dmft-T]
 
 
 @register_jitable
@@ -111,6 +135,7 @@ SHARED = (batch_of, driven, overshoots, flushed, clipped, most_of_control, share
 def cuda_formulas() -> str:
     """All of them in CUDA C++."""
     functions = CudaFunctions()
-    for function in (raw_field, field_of, step_of, next_step_of, leaves, *SHARED, moved_field, moved_control, tangent_slope):
+    for function in (raw_field, field_of, gradient_of, curvature_of, label_slope_of, step_of, next_step_of, leaves, *SHARED,
+                     moved_field, moved_control, tangent_slope, tangent_source):
         functions.add(function)
     return functions.text

@@ -16,14 +16,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dmft.core.block_cuda import structs_source
 from dmft.core.cuda_numbers import defines, enum
 from dmft.core.device import CUDA, WARP, Gpu, Kernel, source
 from dmft.core.errors import RunError
 from dmft.equations import random_start, rows
 from dmft.equations.blocks import NONE, BlockTable
 from dmft.equations.history import History
+from dmft.equations.on_card import SAMPLE_STRUCTS
 from dmft.equations.random_start import OVERLAP_SCALARS
-from dmft.equations.rows import GROUPS, SCALARS, WRONG, V
+from dmft.equations.rows import GROUPS, LOSSES, SCALARS, WRONG
+from dmft.equations.state import PRESENT, SAMPLE_RATES
 from dmft.equations.weights import WeightDynamics, join
 from dmft.model.channels import SMOOTH
 from dmft.model.cuda_loss import averages_source, loss_source
@@ -33,7 +36,7 @@ from dmft.model.sample_averages import averages
 from dmft.samples.formulas import cuda_formulas
 from dmft.samples.lost import GONE
 from dmft.samples.nesterov import AtWeights
-from dmft.samples.sampling import Draws, Sampling, lines_of
+from dmft.samples.sampling import Draws, Sampling, tangent_indices
 from dmft.samples.state import Past, SampleState
 from dmft.samples.tangents import Bounds
 from dmft.samples.written_steps import write_plan, write_rates
@@ -43,13 +46,13 @@ CUDA_KERNELS = ("fields", "bounds", "overlap_terms", "row_sums", "add_parts", "m
 FOUR = 4  # samples that a thread loads at once; blocks of samples have a multiple of these
 ACROSS = FOUR * WARP  # samples of a warp
 MOVERS = 2 * FOUR  # warps of a block of threads of `move`: two threads a sample
-HELD_BYTES = 24  # of shared memory for a slot of the past that holds something: structs Held and Pull of march.cu
+HELD_BYTES = 24  # of shared memory for a slot of the past that holds something: structs Held and HeldRow of march.cu
 MARCH = Path(__file__).parent / "cuda" / "march.cu"
 SAMPLE_SOURCE = MARCH.with_name("common.cuh")
 # Columns of the sums over samples, but for the last two, which march.cu adds up by itself; one that is not filled is no number.
 CUDA_COLUMNS = "#define UNFILLED (0.0 / 0.0)\n" + "\n".join(
     enum({name: getattr(module, name) for name in names}) for module, names in (
-        (rows, ("GP", "GK", "V", "GH", "GG", "LABEL", "WILD", "UNSTABLE", "WRONG", "PUSH", "LOST", "CARRIED")),
+        (rows, ("GP", "GK", "LOSSES", "GH", "GG", "LABEL", "WILD", "UNSTABLE", "WRONG", "PUSH", "LOST", "CARRIED")),
         (random_start, ("CURVATURE", "SQUARE", "FIELD", "NOISE"))))
 
 
@@ -110,6 +113,7 @@ class Company:
                    "GONE": GONE, "NONE": NONE, "LANES": WARP, "FOUR": FOUR, "ACROSS": ACROSS,
                    "MOVERS": MOVERS, "HELD_BYTES": HELD_BYTES, "OWN": own, "AHEAD": tiling.ahead, "ROWS_AHEAD": tiling.rows_ahead}
         formulas = "\n".join((source(CUDA / "philox.cuh"), cuda_source(), cuda_formulas(), CUDA_COLUMNS,
+                              structs_source(SAMPLE_STRUCTS),
                               f"typedef {kind} stored;", defines(numbers), averages_source(self.averages)))
         sources = ["\n".join((loss_source(loss), formulas, source(SAMPLE_SOURCE), source(MARCH))) for loss in experiment.losses]
         self.kernel = gpu.kernels(sources[0], CUDA_KERNELS + (("averages",) if self.averages else ()))
@@ -153,10 +157,10 @@ class Company:
             return gpu.put(lines)
 
         start: dict[str, Any] = {name: [getattr(draws, name) for draws, _, _ in entered] for name in Draws._fields}
-        start |= {"weight": [weight for _, weight, _ in entered], "line": [lines_of(draws.carrier) for draws, _, _ in entered],
-                  "Y": [np.zeros(self.count)] * self.solutions,
+        start |= {"weight": [weight for _, weight, _ in entered], "Y": [np.zeros(self.count)] * self.solutions,
+                  "tangent_index": [tangent_indices(draws.carrier) for draws, _, _ in entered],
                   "direct": [draws.jump + weight * draws.shift for draws, weight, _ in entered]}
-        whole = ("name", "noise_name", "line")  # numbers
+        whole = ("batch_index", "noise_index", "tangent_index")  # numbers
         self.state = SampleState(*(over_samples(start[name], np.int64 if name in whole else np.float64)
                                    for name in SampleState._fields))
         self.slope, self.direct, self.z = (over_samples(start[name]) for name in ("slope", "direct", "z"))
@@ -167,15 +171,17 @@ class Company:
                          Y=gpu.zeros((*several, slots if self.stein else 0, width), dtype))
         self.T = gpu.zeros((*several, self.packed, span), dtype)
         self.rows = [gpu.zeros((*several, slots, span), dtype) for _ in range(2)]  # row n of the tangents is in rows[n % 2]
-        self.g, self.gp, self.g_y, self.pull = (gpu.zeros((*several, width)) for _ in range(4))
+        self.g, self.gp, self.g_y, self.weighted_g = (gpu.zeros((*several, width)) for _ in range(4))
         self.bound, self.ends = gpu.zeros((*several, span)), gpu.zeros((*several, 2, span))
         self.row = Sums(gpu, self.solutions, SCALARS + GROUPS * slots, self.blocks, self.parts)
         self.averaged = Sums(gpu, self.solutions, len(self.averages), self.blocks if self.averages else 0, self.parts)
         self.on = gpu.mirror((2, self.solutions), np.int32)  # which solutions move, and whose sums are wanted
-        self.present = gpu.mirror((self.solutions, 2, 4))  # struct Present of march.cu, twice
-        self.rates = gpu.mirror(self.solutions * (8 + 2 * slots))  # struct Rates of all, then memory and chi_weights of each
+        numbers, rates = len(PRESENT.names or ()), self.solutions * len(SAMPLE_RATES.names or ())
+        self.present = gpu.mirror((self.solutions, 2, numbers))  # PRESENT, twice
+        self.rates = gpu.mirror(rates + self.solutions * 2 * slots)  # SAMPLE_RATES of all, then memory and chi_weights of each
         join(self.members)
-        self.numbers, drive = self.rates.host[: 8 * self.solutions].reshape(-1, 8), self.rates.host[8 * self.solutions :]
+        self.presents = self.present.host.view(PRESENT)[..., 0]
+        self.numbers, drive = self.rates.host[:rates].view(SAMPLE_RATES), self.rates.host[rates:]
         for each in self.members:  # so that a step writes what the card gets
             each.place(each.solutions._replace(drive=drive.reshape(-1, 2, slots)), each.at)
         self.plan = gpu.mirror(8 + 2 * slots + 3 * self.levels, np.int64)  # struct Step, order, merges, held slots
@@ -199,15 +205,16 @@ class Company:
         self._move(merging)
         self._sum()
 
-    def terms(self, places: list[int], teacher: bool) -> list[np.ndarray]:
+    def terms(self, places: list[int], overlaps: bool) -> list[np.ndarray]:
         """The sums over blocks of the present rows of some solutions, (places, blocks, columns): those of `Samples.row_sums`,
-        `averaged_sums` where there are observables, and `overlap_sums` (teacher). They are overwritten by the next sums."""
+        `averaged_sums` where there are observables, and `overlap_sums` where they are wanted. They are overwritten by the next
+        sums."""
         self.sum_rows(places)
         if self.steps:
             self.queue.run("sums", self.row.sums.fetch)
         self.queue.wait()
         self._summed.difference_update(places)
-        found = [self.row, *([self.averaged] if self.averages else []), *([self._overlap_sums()] if teacher else [])]
+        found = [self.row, *([self.averaged] if self.averages else []), *([self._overlap_sums()] if overlaps else [])]
         return [each.sums.host if len(places) == self.solutions else each.sums.host[places] for each in found]
 
     def sum_rows(self, places: list[int]) -> None:
@@ -245,9 +252,9 @@ class Company:
 
     def launch(self, moving: list[int], summed: list[int], n: int, m: np.ndarray, b: np.ndarray, m_w: np.ndarray) -> None:
         """Take solutions `moving` to step n, and sum up the rows of those that are there; m, b, m_w (solutions,): of step n."""
-        e, step, present, on = self.experiment, min(n, self.experiment.steps - 1), self.present.host, self.on.host
-        present[:, 0, 0], present[:, 1, 0], present[:, :, 1] = m, m_w, b[:, None]
-        present[:, :, 2:] = e.eta_n[step], e.scale_n[step]
+        e, step, present, on = self.experiment, min(n, self.experiment.steps - 1), self.presents, self.on.host
+        present["m"][:, 0], present["m"][:, 1], present["b"] = m, m_w, b[:, None]
+        present["eta"], present["scale"] = e.eta_n[step], e.scale_n[step]
         on[...] = 0
         on[0, moving], on[1, summed] = 1, 1
         self.n, moves = n, len(moving) > 0
@@ -287,26 +294,26 @@ class Company:
             self.count, self.width, self.block, self.parts, into.columns, *arguments, into.partial),
             8 * scalars * (self.part // WARP))
 
-    def _evaluate(self, present: Any, state: SampleState, g: Any, gp: Any, g_y: Any, pull: Any, into: Sums) -> None:
+    def _evaluate(self, present: Any, state: SampleState, g: Any, gp: Any, g_y: Any, weighted_g: Any, into: Sums) -> None:
         """The loss of every sample in a state, and sums of its terms in the averages."""
         self._by_parts(self.fields[self.experiment.loss_n[self.n]], (
-            present, state.weight, state.line, state.k, state.y, state.sd, self.slope,
-            self.direct, state.h, state.s, state.Y, g, gp, g_y, pull), into, SCALARS)
+            present, state.weight, state.tangent_index, state.k, state.y, state.sd, self.slope,
+            self.direct, state.h, state.s, state.Y, g, gp, g_y, weighted_g), into, SCALARS)
 
     @property
     def _at_weights(self) -> Any:
         """The second struct Present of every solution."""
-        return self.present.device.reshape(-1)[4:]
+        return self.present.device.reshape(-1)[len(PRESENT.names or ()) :]
 
     def _sum(self) -> None:
         """The sums of row n."""
         state, row = self.state, self.rows[self.n % 2]
-        self._evaluate(self.present.device, state, self.g, self.gp, self.g_y, self.pull, self.row)
+        self._evaluate(self.present.device, state, self.g, self.gp, self.g_y, self.weighted_g, self.row)
         if self.at_weights:
             weights = state._replace(h=self.h_at_weights, s=state.s.copy(), Y=state.Y.copy())
             unused = self.gpu.zeros((self.solutions, self.width))
             self._evaluate(self._at_weights, weights, unused, unused, unused, unused, self.sums_at_weights)
-            for name in (V, WRONG):
+            for name in (LOSSES, WRONG):
                 self.row.partial[..., name] = self.sums_at_weights.partial[..., name]
         if self.averages:
             self._average()
@@ -314,7 +321,7 @@ class Company:
         self._launch(self.kernel["bounds"], (-(-self.carriers // ACROSS),), WARP * warps, (
             self.carriers, self.width, self.span, self.slots, self.carrier, state.weight, self.gp, row, self.bound, self.ends),
             16 * ACROSS * warps)
-        self._sum_past(SCALARS, self.pull, self.bound, self.ends, self.row)
+        self._sum_past(SCALARS, self.weighted_g, self.bound, self.ends, self.row)
 
     def _average(self) -> None:
         """The sums that observables average."""
@@ -329,12 +336,12 @@ class Company:
         if not self.steps:
             into.sums.fetch()
 
-    def _sum_past(self, scalars: int, pull: Any, bound: Any, ends: Any, into: Sums) -> None:
-        """The sums of the last two terms, and over the past with the weights pull and bound."""
+    def _sum_past(self, scalars: int, weighted_g: Any, bound: Any, ends: Any, into: Sums) -> None:
+        """The sums of the last two terms, and over the past with the weights weighted_g and bound."""
         blocks, parts, warps = self.blocks, self.parts, self.tiling.warps
         side = min(max(self.tiling.spread // max(self.solutions * blocks * parts * warps, 1), 1), -(-self.slots // warps))
         self._launch(self.kernel["row_sums"], (blocks * parts, side), WARP * warps, (
-            self.count, self.width, self.span, self.block, parts, self.slots, scalars, self.held, self.cut, pull, bound, ends,
+            self.count, self.width, self.span, self.block, parts, self.slots, scalars, self.held, self.cut, weighted_g, bound, ends,
             self.past.G, self.rows[self.n % 2], self.past.H, into.partial))
         self._add_parts(into)
 
@@ -344,18 +351,18 @@ class Company:
             sums = Sums(self.gpu, self.solutions, OVERLAP_SCALARS + GROUPS * self.slots, self.blocks, self.parts)
             shapes = self.width, self.span, (2, self.span)
             self.overlaps = *(self.gpu.zeros((self.solutions, *np.atleast_1d(shape))) for shape in shapes), sums
-        self.queue.run(("teacher", self.n % 2), self._teacher)
+        self.queue.run(("overlaps", self.n % 2), self._launch_overlaps)
         self.queue.wait()
         return self.overlaps[-1]
 
-    def _teacher(self) -> None:
+    def _launch_overlaps(self) -> None:
         """All launches of `overlap_sums`."""
         assert self.overlaps
-        state, (pull, bound, ends, sums) = self.state, self.overlaps
+        state, (weighted_g, bound, ends, sums) = self.state, self.overlaps
         self._by_parts(self.kernel["overlap_terms"], (
-            self.span, state.weight, state.line, state.k, state.h, self.g, self.gp, self.bound, self.ends, pull, bound, ends), sums,
-            OVERLAP_SCALARS)
-        self._sum_past(OVERLAP_SCALARS, pull, bound, ends, sums)
+            self.span, state.weight, state.tangent_index, state.k, state.h, self.g, self.gp, self.bound, self.ends,
+            weighted_g, bound, ends), sums, OVERLAP_SCALARS)
+        self._sum_past(OVERLAP_SCALARS, weighted_g, bound, ends, sums)
 
     def _move(self, merging: bool) -> None:
         """From step n - 1 to n."""
@@ -373,6 +380,6 @@ class Company:
         moves(self.kernel["merge_rows"], (across, slots), threads, (
             *sizes, step, rates, self.offset, self.stop, self.carrier, self.gp, self.T, row, coming))
         moves(self.kernel["move"], (-(-self.count // ACROSS),), WARP * MOVERS, (
-            self.count, self.width, slots, step, rates, self.keys, state.name, state.noise_name, state.sign, self.z_steps,
+            self.count, self.width, slots, step, rates, self.keys, state.batch_index, state.noise_index, state.sign, self.z_steps,
             self.z, self.known, self.changes, self.g, self.gp, self.g_y, state.h, state.s, past.H, past.G, past.X, state.Y, past.Y),
             max(HELD_BYTES * (slots + tiling.ahead * MOVERS), 8 * 3 * ACROSS * MOVERS))

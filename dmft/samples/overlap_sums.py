@@ -20,7 +20,7 @@ def _sum_block(first, last, used, state, fields, past, row, identity, most, line
     overlaps = OVERLAP_SCALARS + 2 * slots
     line[:] = 0.0
     for i in range(first, last):
-        k2, g, t = state.k[i] * state.k[i], fields.g[i], state.line[i]
+        k2, g, t = state.k[i] * state.k[i], fields.g[i], state.tangent_index[i]
         w = state.weight[i] * k2
         wg, wgp = w * g, w * fields.gp[i]
         line[CURVATURE] += wgp

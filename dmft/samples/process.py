@@ -28,6 +28,7 @@ from dmft.equations.rows import (
     GP,
     GROUPS,
     LABEL,
+    LOSSES,
     LOST,
     PUSH,
     RESPONSE,
@@ -36,7 +37,6 @@ from dmft.equations.rows import (
     UNSTABLE,
     WILD,
     WRONG,
-    V,
 )
 from dmft.equations.weights import Drive
 from dmft.model.channels import SMOOTH
@@ -55,11 +55,12 @@ from dmft.samples.formulas import (
     raw_field,
     square_of,
     tangent_slope,
+    tangent_source,
 )
 from dmft.samples.lost import GONE
 from dmft.samples.nesterov import AtWeights
 from dmft.samples.overlap_sums import overlap_sums
-from dmft.samples.sampling import Draws, Sampling, lines_of
+from dmft.samples.sampling import Draws, Sampling, tangent_indices
 from dmft.samples.state import Fields, Learning, Past, Randomness, RowTerms, SampleState, Step, by_name
 from dmft.samples.tangents import Bounds, MovingTangents, Tangents, bounded, gather, merge_packed, precompute
 
@@ -68,7 +69,7 @@ from dmft.samples.tangents import Bounds, MovingTangents, Tangents, bounded, gat
 def _sum_block(first, last, used, state, learning, fields, past, row, terms, line):
     """line (SCALARS + GROUPS slots): sums over samples first .. last-1, in order."""
     m, eta, stein, identity, classes, outlier, most = terms
-    weights, lines, k, h, s, Y = state.weight, state.line, state.k, state.h, state.s, state.Y
+    weights, tangent_index, k, h, s, Y = state.weight, state.tangent_index, state.k, state.h, state.s, state.Y
     v, g_all, gp_all, g_y, G, H = fields.v, fields.g, fields.gp, fields.g_y, past.G, past.H
     direct, slots = learning.direct, past.G.shape[1]
     line[:] = 0.0
@@ -96,7 +97,7 @@ def _sum_block(first, last, used, state, learning, fields, past, row, terms, lin
         if s[i] < 0.0:
             lost += w
         add_scaled(products, wg, G[i], used)
-        t = lines[i]
+        t = tangent_index[i]
         if t >= 0:
             carried += w
             if identity:
@@ -107,7 +108,7 @@ def _sum_block(first, last, used, state, learning, fields, past, row, terms, lin
             add_scaled(responses, wgp, row[t], used)
         if identity:
             add_scaled(overlaps, wg, H[i], used)
-    line[GP], line[GK], line[V], line[GH], line[GG] = sum_gp, sum_gk, sum_v, sum_gh, sum_gg
+    line[GP], line[GK], line[LOSSES], line[GH], line[GG] = sum_gp, sum_gk, sum_v, sum_gh, sum_gg
     line[LABEL], line[WILD], line[UNSTABLE], line[LOST] = label, wild, unstable, lost
     line[CARRIED], line[RESPONSE], line[RESPONSE2] = carried, sum_response, sum_response2
     if classes:
@@ -125,9 +126,9 @@ def _row_sums(block, used, state, learning, fields, past, row, terms, out):
 
 
 @njit(cache=True, inline="always")
-def own_normals(i, noise_name, sign, random, n):
+def own_normals(i, noise_index, sign, random, n):
     """The normals of chi and of the heat of sample i at step n; the first ones of chi may be given."""
-    z, xi = normal2(random.noise, noise_name[i], n)
+    z, xi = normal2(random.noise, noise_index[i], n)
     z *= sign[i]
     if n < random.z_first.shape[1]:
         z = random.z_first[i, n]
@@ -194,34 +195,35 @@ def enter_tangents(T, row, following, source, step, used):
 def _advance_tangents(first, last, step, drive, state, tangents, fields, following, rounded):
     """The tangents of samples first .. last-1 from step n to n+1. following, rounded (slots,): room for the next row and for the
     memory in their precision."""
-    line, gp_all, memory, sums, T, row = state.line, fields.gp, drive.memory, tangents.sums, tangents.T, tangents.row
-    source, ahead_step, ahead_first = -drive.a * step.eta, tangents.step, tangents.first
+    tangent_index, gp_all, memory, sums = state.tangent_index, fields.gp, drive.memory, tangents.sums
+    T, row = tangents.T, tangents.row
+    a, eta, ahead_step, ahead_first = drive.a, step.eta, tangents.step, tangents.first
     used = step.stop[step.slot]  # no slot beyond holds anything yet
     for j in range(used):
         rounded[j] = memory[j]
         rounded[j] = flushed(rounded[j], step.tangent_flush)
     for i in range(first, last):
-        gp, t = gp_all[i], line[i]
+        gp, t = gp_all[i], tangent_index[i]
         if t >= 0:
             T_t, row_t = T[t], row[t]
             for j in range(used):
                 following[j] = 0.0 if ahead_step < 0 else sums[t, ahead_step, j]
             next_tangents(T_t, row_t, gp, rounded, drive, step, ahead_first, used, following)
-            enter_tangents(T_t, row_t, following, source * gp, step, used)  # [dmft-T], the source
+            enter_tangents(T_t, row_t, following, tangent_source(a, eta, gp), step, used)
 
 
 @njit(**INNER)
 def _advance_block(first, last, step, drive, chain, random, state, past, fields):
     """Samples first .. last-1 without their tangents from step n to n+1."""
     n, eta, slot, merges, stein = step.n, step.eta, step.slot, step.merges, step.stein
-    h, s, Y, name, noise_name, sign = state.h, state.s, state.Y, state.name, state.noise_name, state.sign
+    h, s, Y, batch_index, noise_index, sign = state.h, state.s, state.Y, state.batch_index, state.noise_index, state.sign
     g_all, gp_all, g_y, chi_weights, chi_sd = fields.g, fields.gp, fields.g_y, drive.chi_weights, drive.chi_sd
     H, G, X, Y_past = past.H, past.G, past.X, past.Y
     changes, shift, batch_key = random.changes, random.shift, random.batch
     used, known = step.stop[slot], changes.shape[1]
     for i in range(first, last):
         g, gp, H_i, X_i = g_all[i], gp_all[i], H[i], X[i]
-        z, xi = own_normals(i, noise_name, sign, random, n)
+        z, xi = own_normals(i, noise_index, sign, random, n)
         chi = draw_noise(z, X_i, chi_weights, chi_sd, used) + (shift[i] if len(shift) else 0.0)
         h_next = next_field(h[i], g, chi, xi, H_i, drive, eta, used)
         if stein:
@@ -236,7 +238,7 @@ def _advance_block(first, last, step, drive, chain, random, state, past, fields)
         # step n enters the past, n+1 becomes the present
         H_i[slot], G[i, slot], X_i[slot] = h[i], g, chi
         h[i] = h_next
-        s[i] = own_weight(chain, s[i], batch_key, name[i], n, known, changes[i]) if s[i] >= 0.0 else GONE
+        s[i] = own_weight(chain, s[i], batch_key, batch_index[i], n, known, changes[i]) if s[i] >= 0.0 else GONE
 
 
 @njit(**UNCOUNTED, parallel=True)
@@ -266,7 +268,7 @@ class Samples:
         self.offset, self.stop = history.offset, history.stop
         self.bounds, self.lost_step = Bounds.of(sampling.estimator), sampling.estimator.lost_step
         self.blocks, self.count = -(-count // block), count
-        integers = dict.fromkeys(("name", "noise_name", "line"), np.int64)
+        integers = dict.fromkeys(("batch_index", "noise_index", "tangent_index"), np.int64)
         self.state = SampleState(*(np.zeros(count, integers.get(name, np.float64)) for name in SampleState._fields))
         self.past = Past(H=np.zeros((count, slots), dtype), G=np.zeros((count, slots)), X=np.zeros((count, slots), dtype),
                          Y=np.zeros((count, slots if self.stein else 0), dtype))
@@ -285,7 +287,7 @@ class Samples:
         self.z, self.changes, self.shift = draws.z, draws.changes, np.zeros(0)
         self.n, self.used = 0, 0  # slots in use, rounded up to what a row holds
         self._looks_ahead, self._ahead_from = False, 0
-        start = {**draws._asdict(), "weight": weight, "line": lines_of(draws.carrier), "Y": 0.0}
+        start = {**draws._asdict(), "weight": weight, "tangent_index": tangent_indices(draws.carrier), "Y": 0.0}
         self.learning = Learning(np.array(draws.slope), draws.jump + weight * draws.shift, np.zeros(self.count))
         for name, array in zip(SampleState._fields, self.state, strict=True):
             array[:] = start[name]

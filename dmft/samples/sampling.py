@@ -37,8 +37,8 @@ PARTS = VARIANCE_PARTS
 class Draws(NamedTuple):
     """The start of a range of samples."""
 
-    name: np.ndarray  # (count,) names the sample's later mini-batches
-    noise_name: np.ndarray  # (count,) names its later normals, which neighbours share
+    batch_index: np.ndarray  # (count,) of the sample in the stream of mini-batches
+    noise_index: np.ndarray  # (count,) in the stream of later normals, where neighbours share one
     sign: np.ndarray  # (count,) of these normals
     k: np.ndarray  # (count,) coefficient of the input along w0
     y: np.ndarray  # (count,) label of the sample in the data
@@ -103,15 +103,15 @@ def point_set(sampling: Sampling, dimensions: int) -> PointSet:
 class Later(NamedTuple):
     """The later normals of points of the set, each (count,)."""
 
-    name: np.ndarray
+    noise_index: np.ndarray
     sign: np.ndarray
 
 
 def later_normals(experiment: Experiment, drawn: PointSet, count: int, columns: list[int] = NEIGHBOURS, batch: int = 2) -> Later:
-    """Those of the first `count` points: two neighbours, by these columns, share a name and have opposite signs; batch: the column
-    of s(0). Neighbours are looked for among the
-    second half of the points, the second half of the first half, and so on: the solution with half the samples, which is there to
-    estimate the bias, then has the first samples of the whole one, noise and all."""
+    """Those of the first `count` points: two neighbours, by these columns, share an index and have opposite signs; batch: the
+    column of s(0). Neighbours are looked for among the second half of the points, the second half of the first half, and so on: the
+    solution with half the samples, which is there to estimate the bias, then has the first samples of the whole one, noise and
+    all."""
     later = Later(np.arange(count), np.ones(count))
     if not drawn.sobol:
         return later
@@ -124,7 +124,7 @@ def later_normals(experiment: Experiment, drawn: PointSet, count: int, columns: 
         first = last // 2
         place = np.empty(last - first, np.int64)
         place[np.argsort(code[first:last], kind="stable")] = np.arange(last - first)
-        later.name[first:last], later.sign[first:last] = first + place // 2, 1.0 - 2.0 * (place % 2)
+        later.noise_index[first:last], later.sign[first:last] = first + place // 2, 1.0 - 2.0 * (place % 2)
         last = first
     return later
 
@@ -185,12 +185,12 @@ def _draw_pairs(experiment: Experiment, sampling: Sampling, index: np.ndarray) -
     """Samples on the jump: both members of a pair come from one point of the set, with labels +1 and -1. They are neither drawn too
     wide nor flipped."""
     pair, label = (index - sampling.samples) // 2, 1.0 - 2.0 * (index % 2 != sampling.samples % 2)
-    columns, name = _Columns.of(experiment, sampling), sampling.samples + pair
-    points = point_set(sampling, columns.extra.stop).at(name)
+    columns, point = _Columns.of(experiment, sampling), sampling.samples + pair
+    points = point_set(sampling, columns.extra.stop).at(point)
     jump = experiment.data.jump(points[:, columns.extra])
-    s = experiment.batch.first(points[:, 2], sampling.keys[1], name)
+    s = experiment.batch.first(points[:, 2], sampling.keys[1], point)
     zero, one = np.zeros(len(index)), np.ones(len(index))
-    return Draws(name=name, noise_name=name, sign=one, k=jump.k, y=label, sd=one, slope=zero, shift=zero,
+    return Draws(batch_index=point, noise_index=point, sign=one, k=jump.k, y=label, sd=one, slope=zero, shift=zero,
                  stratum=np.zeros(len(index), np.int64), jump=label * jump.size / sampling.pairs,
                  h=np.sqrt(experiment.h_start_variance) * ndtri(points[:, 1]), s=s, weight=zero,
                  carrier=np.zeros(len(index), bool), z=ndtri(points[:, columns.z]),
@@ -209,8 +209,8 @@ def _draw_samples(experiment: Experiment, sampling: Sampling, index: np.ndarray)
     s = experiment.batch.first(points[:, 2], sampling.keys[1], index)
     start = _start(experiment, points, "weights" in sampling.parts, sampling.estimator)
     return Draws(
-        name=index,
-        noise_name=later.name[index],
+        batch_index=index,
+        noise_index=later.noise_index[index],
         sign=mirror * later.sign[index],
         **experiment.data.draw(start.h0, points[:, columns.extra])._asdict(),
         jump=np.zeros(len(index)),
@@ -228,6 +228,6 @@ def first_changes(experiment: Experiment, s: np.ndarray, u: np.ndarray) -> np.nd
     return experiment.batches.changes(s, u) if u.shape[1] else np.empty(u.shape, np.int64)
 
 
-def lines_of(carrier: np.ndarray) -> np.ndarray:
-    """(count,): the line of each sample in the arrays of tangents; -1 for a sample without tangents."""
+def tangent_indices(carrier: np.ndarray) -> np.ndarray:
+    """(count,): where each sample is in the arrays of tangents; -1 for a sample without tangents."""
     return np.where(carrier, np.cumsum(carrier) - 1, -1)

@@ -32,17 +32,17 @@ def gradients(samples: Samples | GpuSamples) -> np.ndarray:
     return samples.fields.g if isinstance(samples, Samples) else samples.gpu.get(samples.g)[: samples.count]
 
 
-def _names(samples: Samples | GpuSamples) -> tuple[np.ndarray, np.ndarray]:
-    """What the normals of every sample are drawn by: their names and signs."""
-    found = samples.state.noise_name, samples.state.sign
+def _normals_of(samples: Samples | GpuSamples) -> tuple[np.ndarray, np.ndarray]:
+    """What the normals of every sample are drawn by: its index in their stream, and their sign."""
+    found = samples.state.noise_index, samples.state.sign
     return found if isinstance(samples, Samples) else (samples.gpu.get(found[0]), samples.gpu.get(found[1]))
 
 
 @njit(cache=True)
-def _add_heat(size, key, names, sign, n, total):
+def _add_heat(size, key, index, sign, n, total):
     """Add size times the thermal normals of step n, as `own_normals` draws them, to total (count,)."""
     for i in range(len(total)):
-        total[i] += size * sign[i] * normal2(key, names[i], n)[1]
+        total[i] += size * sign[i] * normal2(key, index[i], n)[1]
 
 
 class SampleSnapshots:
@@ -83,7 +83,7 @@ class SampleSnapshots:
             ahead, share = np.searchsorted(self.visited, step, side="right"), drive.a / following
             self.g[ahead] += now.eta * share * gradients(samples)
             if len(self.xi) and drive.thermal:
-                _add_heat(share * drive.thermal, samples.keys[0], *_names(samples), weights.n, self.xi[ahead])
+                _add_heat(share * drive.thermal, samples.keys[0], *_normals_of(samples), weights.n, self.xi[ahead])
                 self.pushes[:, step] = share * drive.thermal**2 / now.eta, (share * drive.thermal) ** 2
             self.scale = following  # [hess-snapshots]
 

@@ -13,10 +13,10 @@ class SampleState(NamedTuple):
     """Where the samples stand at step n, each (count,)."""
 
     weight: np.ndarray
-    name: np.ndarray  # names the mini-batches of a sample
-    noise_name: np.ndarray  # names its normals
+    batch_index: np.ndarray  # in the stream of mini-batches
+    noise_index: np.ndarray  # in the stream of normals
     sign: np.ndarray  # of these normals
-    line: np.ndarray  # where its tangents are, -1 for a sample without
+    tangent_index: np.ndarray  # in the arrays of tangents, -1 for a sample without
     k: np.ndarray  # coefficient of the input along w0
     y: np.ndarray  # label
     sd: np.ndarray  # spread of the input

@@ -32,9 +32,8 @@ def write_plan(at, stop, tables, line):
 
 @njit(**UNCOUNTED)
 def write_rates(common, solutions, numbers):
-    """Struct Rates of every solution. common: eta, thermal, fraction, p_on, p_off."""
+    """SAMPLE_RATES of every solution, (solutions,). common: eta, thermal, fraction, p_on, p_off."""
     for at in range(len(numbers)):
-        now, line = solutions.now[at], numbers[at]
-        line[0], line[1], line[2], line[3] = common[0], now.a, now.keep, now.chi_sd
-        for k in range(1, 5):
-            line[3 + k] = common[k]
+        now, rates = solutions.now[at], numbers[at]
+        rates.eta, rates.thermal, rates.fraction, rates.p_on, rates.p_off = common
+        rates.a, rates.keep, rates.chi_sd = now.a, now.keep, now.chi_sd

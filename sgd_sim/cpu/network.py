@@ -20,7 +20,7 @@ from sgd_sim.cpu.dynamics import add_noise
 from sgd_sim.cpu.lanes import make_noise
 from sgd_sim.kernels import minibatch
 from sgd_sim.kernels.fast_normals import BLOCK, buffers
-from sgd_sim.kernels.formulas import keep_of, point_ahead
+from sgd_sim.kernels.formulas import coefficient, keep_of, moved, point_ahead, pushed, rate_of
 from sgd_sim.kernels.rows import aligned, padded
 from sgd_sim.kernels.step_table import compiled_loss, make_table, settings_of
 from sgd_sim.landscape import draw_directions, make_landscape
@@ -54,7 +54,7 @@ def pass_over_units(data, labels, weight, network, functions, everything, moves,
             outputs[mu] = f
             if not moves or weight[mu] == 0:
                 continue
-            c = scale * weight[mu] * dv(f, labels[mu])
+            c = coefficient(scale, weight[mu], dv(f, labels[mu]))
             for r in range(p):
                 push = c * a[r] * ds(fields[r])
                 pushes[0, r] += c * s(fields[r])
@@ -192,13 +192,12 @@ class NetworkTrajectory:
         """One step of all parameters from the gradients of the last pass, or of one at the point ahead. Eqs. [c-step],
         [momentum]."""
         W, network = self.weights, self.network
-        before, point = self.before[: W.size].reshape(W.shape), W
+        before = self.before[: W.size].reshape(W.shape)
         if settings.lookahead:  # records are made at w, the gradient is taken at the point ahead
-            point = point_ahead(settings.lookahead, W, before)
-            self._pass(settings, point, False, True)
-        new = keep_of(settings.inertia, settings.eta, settings.ridge) * point - settings.eta / np.sqrt(self.n) * self.total
+            self._pass(settings, point_ahead(settings.lookahead, W, before), False, True)
+        keep, rate = keep_of(settings.inertia, settings.eta, settings.ridge), rate_of(settings.eta, self.n)
+        new = moved(keep, settings.recoil, settings.lookahead, rate, W, before, self.total)
         if self.remembers:
-            new -= settings.recoil * before
             self.before[:] = self.parameters
         if settings.noise > 0.0:
             for r in range(len(new)):
@@ -206,7 +205,7 @@ class NetworkTrajectory:
         W[:] = network.constraint.projection(new @ new.T / self.n) @ new
         if network.trained:
             rates = np.array([network.train, network.train_intercepts]) * settings.eta / self.experiment.eta_0
-            self.shared[:] -= rates[:, None] / self.n * self.pushes
+            self.shared[:] = pushed(self.shared, rates[:, None], self.pushes, self.n)
 
     def post(self, states: States) -> None:
         """Copy where the instance stands into the states; what diverged has no weights any more."""

@@ -95,7 +95,7 @@ class CardLayout:
                    "ANCHORED": int(flags.anchored), "BIAS": int(flags.bias), "REMEMBERS": int(flags.remembers),
                    "LOOKS_AHEAD": int(flags.looks_ahead), "RESCALES": int(constraint.rescales),
                    "QUANTITIES": quantities, "LANES": WARP, "NORMALS": fast_normals.BLOCK,
-                   "PRODUCTS": int(passes == "products"), "TILE": PRODUCT_TILE, "SLAB": SLAB, "STAGES": STAGES}
+                   "PRODUCTS": int(passes == "products"), "PRODUCT_TILE": PRODUCT_TILE, "SLAB": SLAB, "STAGES": STAGES}
         lines = [defines(numbers), _codes()]
         for name, values in (("LOG", fast_normals.LOG), ("SIN", fast_normals.SIN), ("COS", fast_normals.COS)):
             lines += [f"#define {name}{k} {float(value)!r}f" for k, value in enumerate(values)]

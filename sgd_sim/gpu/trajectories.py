@@ -44,8 +44,8 @@ from sgd_sim.predictions import asks_channel, fresh_errors
 from sgd_sim.recording import MSE_FRESH, record_steps, recorded_rows
 from sgd_sim.states import NO_STEPS, NOT_STARTED, States, clone_of, remembers, stops
 
-AHEAD = 16                            # steps of one launch; mini-batches are drawn for as many steps at a time
-RING = AHEAD + 1                      # mini-batches that are kept: the chain continues from the last one
+LAUNCH_STEPS = 16                     # steps of one launch; mini-batches are drawn for as many steps at a time
+RING = LAUNCH_STEPS + 1               # mini-batches that are kept: the chain continues from the last one
 LOOK_EVERY = 20                       # power iterations between two tests of convergence
 MOST_TOGETHER = 65535                 # instances of a batch: the limit of the second axis of a CUDA grid
 NULL = np.uint64(0)
@@ -67,7 +67,7 @@ def landscape_bytes(layout: CardLayout) -> int:
 def instance_bytes(run: Run, layout: CardLayout) -> int:
     """Memory of one instance on the card, besides its landscape."""
     blocks = max(layout.chunks(layout.samples), layout.chunks(TEST_ROWS))
-    batches = layout.samples * (RING + (4 * AHEAD if make_flags(run).batch in minibatch.FIXED_SIZE else 0))
+    batches = layout.samples * (RING + (4 * LAUNCH_STEPS if make_flags(run).batch in minibatch.FIXED_SIZE else 0))
     factors = 4 * (layout.samples + 3) if run.simulation.landscape == "shared" else 0
     start = 8 * (layout.n + layout.samples) if make_start(run.problem).spectral else 0
     kept, units = simulated_steps(run).size, max(run.network.units, 1)
@@ -245,9 +245,9 @@ class GpuTrajectories:
             np.int64(step), self.settings, self.lines, np.int32(ahead), self.partial, np.int32(chunks), *weights), 256)
 
     def _draw_ahead(self, step: int) -> None:
-        """Draw the mini-batches of AHEAD steps, from `step` on."""
+        """Draw the mini-batches of LAUNCH_STEPS steps, from `step` on."""
         batch, samples, count = self.flags.batch, self.layout.samples, self.instances.size
-        self.drawn = min(step + AHEAD, self.steps)
+        self.drawn = min(step + LAUNCH_STEPS, self.steps)
         given = (np.int32(batch), np.int32(samples))
         steps = (self.batch_streams, self.live, np.int64(step), np.int64(self.drawn), np.int32(RING))
         if batch not in minibatch.FIXED_SIZE:
@@ -255,8 +255,8 @@ class GpuTrajectories:
             return
         shared, scratch = 4 * samples, NULL
         if shared > self.gpu.shared_bytes:
-            shared, scratch = 0, self.gpu.zeros((AHEAD, count, samples), np.uint32)
-        self.kernels["draw_fixed_size"]((count, AHEAD), (128,), (*given, self.draws, *steps, self.s, scratch), shared)
+            shared, scratch = 0, self.gpu.zeros((LAUNCH_STEPS, count, samples), np.uint32)
+        self.kernels["draw_fixed_size"]((count, LAUNCH_STEPS), (128,), (*given, self.draws, *steps, self.s, scratch), shared)
 
     def _look(self, step: int, mode: int) -> None:
         """Compute all fields and record them; with mode DRAW the same pass gives the gradient of the step. A rule that looks ahead
@@ -323,7 +323,7 @@ class GpuTrajectories:
                 self._update(step, self.layout.chunks(self.layout.samples))
                 step += 1
                 continue
-            end = min([last, step + AHEAD, *(other for other in wanted if other > step)])
+            end = min([last, step + LAUNCH_STEPS, *(other for other in wanted if other > step)])
             end = step + int(np.argmin(np.append(self.loss_n[step:end] == self.loss_n[step], False)))    # one loss a launch
             if self.flags.batch != minibatch.FULL:
                 end = min(end, self.drawn)

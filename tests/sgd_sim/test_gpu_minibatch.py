@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sgd_sim.gpu.trajectories import AHEAD, RING, GpuTrajectories
+from sgd_sim.gpu.trajectories import LAUNCH_STEPS, RING, GpuTrajectories
 from sgd_sim.states import empty_states
 from tests.cards import Changed
 from tests.sgd_sim.test_gpu_simulator import PERSISTENT, SGD, run_of
@@ -26,10 +26,10 @@ LAWS = {
 def batches(run, card) -> np.ndarray:
     """(steps, instances, M) mini-batches of all steps."""
     stepper, path = GpuTrajectories(run, np.arange(run.simulation.instances), empty_states(run), card), []
-    for first in range(0, run.algorithm.steps, AHEAD):
+    for first in range(0, run.algorithm.steps, LAUNCH_STEPS):
         stepper._draw_ahead(first)
         s = card.get(stepper.s)
-        path += [s[step % RING] for step in range(first, min(first + AHEAD, run.algorithm.steps))]
+        path += [s[step % RING] for step in range(first, min(first + LAUNCH_STEPS, run.algorithm.steps))]
     return np.array(path)
 
 

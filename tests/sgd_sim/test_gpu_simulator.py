@@ -13,7 +13,7 @@ from dmft.model.losses import register_loss
 from dmft.model.runfile import Run, parse_run
 from sgd_sim.cli import main
 from sgd_sim.cpu.trajectory import InstanceTrajectory
-from sgd_sim.gpu.trajectories import AHEAD, GpuTrajectories, gpu_batches
+from sgd_sim.gpu.trajectories import LAUNCH_STEPS, GpuTrajectories, gpu_batches
 from sgd_sim.states import States, empty_states
 from tests.cards import Changed
 from tests.marks import slow, with_slow
@@ -75,8 +75,8 @@ LONG = ("both noises, not rescaled", "random start", "a row for all warps", "noi
 
 def run_of(**changes) -> Run:
     """A few more steps than one launch makes, not all of them recorded; rows of more than one chunk."""
-    return parse_run(run_text("gd", t_max=0.02 * (AHEAD + 4), problem={"alpha": 6.5, "m0": 0.3}, simulation={
-        "dimension": 60, "instances": 2, "record": [0.0, 0.04, 0.02 * (AHEAD + 4)]})).replace(changes)
+    return parse_run(run_text("gd", t_max=0.02 * (LAUNCH_STEPS + 4), problem={"alpha": 6.5, "m0": 0.3}, simulation={
+        "dimension": 60, "instances": 2, "record": [0.0, 0.04, 0.02 * (LAUNCH_STEPS + 4)]})).replace(changes)
 
 
 def on_gpu(run: Run, card, stops=(), instances=None, kind=GpuTrajectories) -> States:

@@ -4,7 +4,7 @@
 // direction. Shared memory: (MOVERS, p, ACROSS) sums, and room (p, ACROSS). Grid (samples / ACROSS, directions). Eq. [c-stein].
 extern "C" __global__ void __launch_bounds__(LANES *MOVERS)
     control(int count, int width, int slots, const Step *step, const Rates *rates, const double *d, const double *curve,
-            const double *bend, const double *told, const double *slope, double *Y, stored *Y_past) {
+            const double *bend, const double *mixed, const double *slope, double *Y, stored *Y_past) {
     extern __shared__ __align__(16) double shared[];
     const int warp = threadIdx.x / LANES, mine = SOME * (threadIdx.x % LANES), merges = step->merges;
     const long long stride = width, first = (long long)blockIdx.x * ACROSS, slot = step->slot, *merge = merges_of(step, slots);
@@ -19,7 +19,7 @@ extern "C" __global__ void __launch_bounds__(LANES *MOVERS)
         const int r = item / ACROSS, across = item % ACROSS;
         const long long i = first + across, place = r * stride + i;
         if (i >= count) continue;
-        double along = told[i] * slope[i];
+        double along = mixed[i] * slope[i];
         for (int q = 0; q < UNITS; q++) along += curve[i] * d[q * stride + i] * Y[q * stride + i];
         double next = pushed_control<double>(rates->eta, met(shared, UNITS, r, across), along, d[place], bend[place], Y[place]);
         for (int q = 0; q < UNITS; q++) next += rates->keep[r][q] * Y[q * stride + i];
@@ -60,11 +60,11 @@ extern "C" __global__ void next_tangents(int carriers, int width, int span, int 
             const Line *weight = memory + order[source + k + a] * UNITS;
 #pragma unroll
             for (int q = 0; q < UNITS; q++) {
-                const Line pulls = weight[q];
+                const Line by_unit = weight[q];
 #pragma unroll
                 for (int r = 0; r < UNITS; r++)
 #pragma unroll
-                    for (int v = 0; v < SOME; v++) sums[r].at[v] += stored(pulls.at[r]) * x[a][q].at[v];
+                    for (int v = 0; v < SOME; v++) sums[r].at[v] += stored(by_unit.at[r]) * x[a][q].at[v];
             }
         }
     }

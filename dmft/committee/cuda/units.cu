@@ -56,12 +56,12 @@ template <typename Enter> __device__ inline void rescaled(const Rates *rates, co
     }
 }
 
-// The loss of every sample, [c-model]: g = (s/l) dv/dh, and g' = curve d d^T + diag(bend); told = (s/l) dl'/dy; pull = weight g, with
-// which it counts in sums over the past; and sums of numbers of a sample but for those of the response (`response_sums`).
+// The loss of every sample, [c-model]: g = (s/l) dv/dh, and g' = curve d d^T + diag(bend); mixed = (s/l) dl'/dy; weighted_g = weight g,
+// with which it counts in sums over the past; and sums of numbers of a sample but for those of the response (`response_sums`).
 extern "C" __global__ void __launch_bounds__(PART)
     fields(int count, int block, int parts, int columns, int width, const Present *present, const double *weight,
-           const long long *line, const double *kappa, const double *y, const double *slope, const double *h, const double *s,
-           const double *Y, double *g, double *d, double *curve, double *bend, double *told, double *pull, double *out) {
+           const long long *tangent_index, const double *kappa, const double *y, const double *slope, const double *h,
+           const double *s, const double *Y, double *g, double *d, double *curve, double *bend, double *mixed, double *weighted_g, double *out) {
     extern __shared__ __align__(16) double shared[];
     const auto [i, there] = own_sample(count, 0, block, parts);
     double w = 0.0, loss = 0.0, bent = 0.0, taught = 0.0, own_g[UNITS] = {}, own_d[UNITS] = {}, own_bend[UNITS] = {};
@@ -83,12 +83,12 @@ extern "C" __global__ void __launch_bounds__(PART)
         loss = loss_v<double>(f, y[i]);
         bent = KINKED ? 0.0 : batch * loss_d2v<double>(f, y[i]);
         taught = batch * loss_dv_dy<double>(f, y[i]);
-        curve[i] = bent, told[i] = taught;
+        curve[i] = bent, mixed[i] = taught;
 #pragma unroll
         for (int r = 0; r < UNITS; r++) {
             own_g[r] = c * own_d[r], own_bend[r] *= c, push[r] *= c;
             g[r * width + i] = own_g[r], d[r * width + i] = own_d[r], bend[r * width + i] = own_bend[r];
-            pull[r * width + i] = w * own_g[r];
+            weighted_g[r * width + i] = w * own_g[r];
         }
     }
     double *sums = shared + threadIdx.x / LANES * NUMBERS;
@@ -126,7 +126,7 @@ extern "C" __global__ void __launch_bounds__(PART)
 #pragma unroll
     for (int r = 0; r < UNITS; r++) single[r] = w * push[r], single[UNITS + r] = w * own_g[r];
     lane_sums(single, [=](int index, double sum) { sums[index < UNITS ? AT_PUSH + index : AT_G + index - UNITS] = sum; });
-    const double others[3] = {w * loss, there && line[i] >= 0 ? w : 0.0, largest > Y_OUTLIER ? w : 0.0};
+    const double others[3] = {w * loss, there && tangent_index[i] >= 0 ? w : 0.0, largest > Y_OUTLIER ? w : 0.0};
     lane_sums(others, [=](int index, double sum) { sums[index == 0 ? AT_V : index == 1 ? AT_CARRIED : AT_WILD] = sum; });
     __syncthreads();
     out += (long long)blockIdx.x * columns;
@@ -138,11 +138,11 @@ extern "C" __global__ void __launch_bounds__(PART)
     }
 }
 
-// For every slot sums of pull_r G_q and pull_r H_q over the samples of each part. A warp takes one unit q of a slot after the other.
-// held (slots,): the slots that hold something, those that did, as -1 - slot, then UNUSED, whose sums stay zero. Grid (blocks parts,
-// any number). Eqs. [c-MC], [c-ibp].
+// For every slot sums of weighted_g_r G_q and weighted_g_r H_q over the samples of each part. A warp takes one unit q of a slot after
+// the other. held (slots,): the slots that hold something, those that did, as -1 - slot, then UNUSED, whose sums stay zero. Grid
+// (blocks parts, any number). Eqs. [c-MC], [c-ibp].
 extern "C" __global__ void row_sums(int count, int width, int block, int parts, int columns, int slots, const long long *held,
-                                    const double *pull, const double *G, const stored *H, double *out) {
+                                    const double *weighted_g, const double *G, const stored *H, double *out) {
     const int lane = threadIdx.x % LANES;
     const int warp = blockIdx.y * (blockDim.x / LANES) + threadIdx.x / LANES, warps = gridDim.y * (blockDim.x / LANES);
     const int b = blockIdx.x / parts, end = min((b + 1) * block, count);
@@ -154,7 +154,7 @@ extern "C" __global__ void row_sums(int count, int width, int block, int parts, 
         const bool there = first + o * ACROSS < end;
         place[o] = there ? first + o * ACROSS : 0;
 #pragma unroll
-        for (int r = 0; r < UNITS; r++) own[r][o] = there ? some(pull + (long long)r * width + place[o]) : Some<double>{};
+        for (int r = 0; r < UNITS; r++) own[r][o] = there ? some(weighted_g + (long long)r * width + place[o]) : Some<double>{};
     }
     out += (long long)blockIdx.x * columns + NUMBERS;
     const long long group = (long long)UNITS * slots * UNITS; // numbers of M_C, of the response, of the overlaps
@@ -288,11 +288,11 @@ __device__ inline void gather(const stored *past, long long stride, const Line *
             const Line *weight = weights + order[k + a * warps] * UNITS;
 #pragma unroll
             for (int q = 0; q < UNITS; q++) {
-                const Line pulls = weight[q];
+                const Line by_unit = weight[q];
 #pragma unroll
                 for (int r = 0; r < UNITS; r++)
 #pragma unroll
-                    for (int v = 0; v < SOME; v++) sums[r].at[v] += pulls.at[r] * x[a][q].at[v];
+                    for (int v = 0; v < SOME; v++) sums[r].at[v] += by_unit.at[r] * x[a][q].at[v];
             }
         }
     }
@@ -310,7 +310,7 @@ __device__ inline double met(const double *sums, int lines, int which, int acros
 // units. Shared memory: (MOVERS, 2 p, ACROSS) sums, and z, heat and u, (3, p, ACROSS). Grid (samples / ACROSS). Eqs. [c-h], [c-chi].
 extern "C" __global__ void __launch_bounds__(LANES *MOVERS)
     move(int count, int width, int slots, const Step *step, const Rates *rates, unsigned long long noise_key,
-         unsigned long long batch_key, const long long *name, const long long *noise_name, const double *sign, int normals,
+         unsigned long long batch_key, const long long *batch_index, const long long *noise_index, const double *sign, int normals,
          const double *z_first, int known, const long long *changes, const double *g, double *h, double *s, stored *H, double *G,
          stored *X) {
     extern __shared__ __align__(16) double shared[];
@@ -328,7 +328,7 @@ extern "C" __global__ void __launch_bounds__(LANES *MOVERS)
     for (int item = threadIdx.x; item < UNITS * ACROSS; item += blockDim.x) {
         const long long i = first + item % ACROSS, number = n * UNITS + item / ACROSS;
         if (i >= count) continue;
-        normal2(noise_key, noise_name[i], number, z[item], heat[item]);
+        normal2(noise_key, noise_index[i], number, z[item], heat[item]);
         z[item] = number < normals ? z_first[i * normals + number] : sign[i] * z[item];
         heat[item] *= sign[i];
     }
@@ -354,6 +354,6 @@ extern "C" __global__ void __launch_bounds__(LANES *MOVERS)
         h[r * stride + i] = next;
         if (r == 0)
             s[i] = own_weight<double>({step->kind, rates->fraction, rates->p_on, rates->p_off, step->period, step->epochs_from}, s[i],
-                                      batch_key, name[i], n, known, changes + i * known);
+                                      batch_key, batch_index[i], n, known, changes + i * known);
     });
 }

@@ -68,7 +68,7 @@ __device__ inline Solution solution_of(const Arrays &own, int slots, const Now &
 extern "C" __global__ void __launch_bounds__(EQUATION_THREADS) row_and_step(const int *wanted, int *alive, int *on, int slots, int levels, int columns, int record_width,
                                         const long long *page, const long long *stop, double *chosen, const double *totals,
                                         double *matrices, double *ridge, double *vectors, double *work, double *spread, double *now,
-                                        double *rates, double *present, double *record) {
+                                        Rates *rates, Present *present, double *record) {
     const int z = blockIdx.z, solutions = gridDim.z;
     record += (long long)record_width * z, totals += (long long)columns * z;
     const bool going = wanted[z] && alive[z];
@@ -83,7 +83,7 @@ extern "C" __global__ void __launch_bounds__(EQUATION_THREADS) row_and_step(cons
         if (threadIdx.x == 0) record[0] = going ? EXPLODED : LEFT_OUT, on[z] = on[solutions + z] = 0, alive[z] = alive[z] && !going;
         return;
     }
-    double *drive = rates + 8 * solutions;
+    double *drive = (double *)(rates + solutions);
     const Arrays own = arrays_of(matrices, ridge, vectors, work, drive, spread, slots);
     Now *mine = (Now *)now + z;
     Solution one = solution_of(own, slots, *mine);
@@ -111,23 +111,23 @@ extern "C" __global__ void __launch_bounds__(EQUATION_THREADS) row_and_step(cons
     record[0] = gone ? ESCAPED : SOUND;
     *(Now *)(record + 1) = one.now, *mine = one.now;
     on[z] = on[solutions + z] = moves, alive[z] = !gone;
-    double *rate = rates + 8 * z;
-    rate[0] = given.eta, rate[1] = one.now.a, rate[2] = one.now.keep, rate[3] = one.now.chi_sd;
-    rate[4] = moving.thermal, rate[5] = moving.fraction, rate[6] = moving.p_on, rate[7] = moving.p_off;
+    Rates &rate = rates[z];
+    rate.eta = given.eta, rate.a = one.now.a, rate.keep = one.now.keep, rate.chi_sd = one.now.chi_sd;
+    rate.thermal = moving.thermal, rate.fraction = moving.fraction, rate.p_on = moving.p_on, rate.p_off = moving.p_off;
     for (int k = 0; k < 2; k++) {
-        double *then = present + 8 * z + 4 * k;
-        then[0] = one.now.next_m, then[1] = one.now.next_b, then[2] = moving.eta_next, then[3] = moving.scale_next;
+        Present &then = present[2 * z + k];
+        then.m = one.now.next_m, then.b = one.now.next_b, then.eta = moving.eta_next, then.scale = moving.scale_next;
     }
 }
 
 // Step n into the past, which the samples need not wait for.
 extern "C" __global__ void __launch_bounds__(EQUATION_THREADS) enter_step(const int *on, int slots, int levels, const long long *page, const long long *stop, double *chosen,
                                       double *matrices, double *ridge, double *vectors, double *work, double *spread, double *now,
-                                      double *rates) {
+                                      Rates *rates) {
     const int z = blockIdx.z;
     if (!on[z]) return;
     const Page plan = {page, slots, levels};
-    const Arrays own = arrays_of(matrices, ridge, vectors, work, rates + 8 * gridDim.z, spread, slots);
+    const Arrays own = arrays_of(matrices, ridge, vectors, work, (double *)(rates + gridDim.z), spread, slots);
     Now *mine = (Now *)now + z;
     Solution one = solution_of(own, slots, *mine);
     Blocks blocks = plan.blocks(true);

@@ -1,14 +1,13 @@
 // Samples of the effective process on a GPU: what dmft/samples/process.py does on a CPU, names and equations as there.
 //
 // dmft/samples/launches.py puts before this file: philox.cuh, the mini-batch laws, the functions of the loss and those of
-// formulas.py, translated from Python, observables and their number AVERAGES where there are any, the type `stored` of tangents and of
-// the past (dmft/samples/state.py), the columns GP .. CARRIED and CURVATURE .. NOISE of sums over samples, the constants SCALARS, GROUPS,
-// OVERLAP_SCALARS, LOST_STEP, the bounds of tangents.py, GONE, NONE of the Python
-// sources, LANES, FOUR, ACROSS, MOVERS and HELD_BYTES of its own, STEIN and IDENTITY (whether these estimators are used), and OWN,
-// AHEAD and ROWS_AHEAD: how much a thread loads before it uses it. Loads are not
-// bound to conditions, so that they can be under way together. Every sum has a fixed order, so that a run repeats to the last bit
-// on one kind of card. What changes from step to step lies in memory, `Present`, `Step` and `Rates`, so that a step can be recorded
-// and launched as a whole.
+// formulas.py, translated from Python, the structs Rates and Present (dmft/equations/state.py), observables and their number AVERAGES
+// where there are any, the type `stored` of tangents and of the past (dmft/samples/state.py), the columns GP .. CARRIED and
+// CURVATURE .. NOISE of sums over samples, the constants SCALARS, GROUPS, OVERLAP_SCALARS, LOST_STEP, the bounds of tangents.py, GONE,
+// NONE of the Python sources, LANES, FOUR, ACROSS, MOVERS and HELD_BYTES of its own, STEIN and IDENTITY (whether these estimators are
+// used), and OWN, AHEAD and ROWS_AHEAD: how much a thread loads before it uses it. Loads are not bound to conditions, so that they can
+// be under way together. Every sum has a fixed order, so that a run repeats to the last bit on one kind of card. What changes from
+// step to step lies in memory, `Present`, `Step` and `Rates`, so that a step can be recorded and launched as a whole.
 //
 // Solutions of equal shape go by one launch: blockIdx.z is the solution, and it is the first index of every array but `Step` and
 // the tables of the history, which they have in common. One whose on[] is 0 stays as it is.
@@ -33,15 +32,8 @@ __device__ inline Four<double> four(const double *from) {
     return {{first.x, first.y, second.x, second.y}};
 }
 
-// What the loss needs besides the samples; a second one is for rules that look ahead.
-struct Present {
-    double m, b, eta, scale;
-};
-
-// Rates of a step, one behind the other for all solutions; behind them lie memory and chi_weights of each, (slots,).
-struct Rates {
-    double eta, a, keep, chi_sd, thermal, fraction, p_on, p_off;
-};
+// Rates of a step lie one behind the other for all solutions; behind them memory and chi_weights of each, (slots,). A second Present
+// is for rules that look ahead.
 __device__ inline const double *my_memory(const Rates *rates, int slots) { return mine((const double *)(rates + gridDim.z), 2 * slots); }
 
 // Sums of three numbers over the lanes of a warp: that of a in lane 0, of b in lane 16, of c in lane 8.
@@ -70,12 +62,12 @@ template <int N> __device__ inline void part_sums(const double (&terms)[N], doub
     }
 }
 
-// The loss of every sample, what it counts with in sums over the past, pull = weight g, and sums of its terms in the averages but
-// for the last two (`bounds`).
+// The loss of every sample, what it counts with in sums over the past, weighted_g = weight g, and sums of its terms in the averages
+// but for the last two (`bounds`).
 extern "C" __global__ void __launch_bounds__(PART)
     fields(const int *on, int count, int width, int block, int parts, int columns, const Present *present, const double *weight,
-           const long long *line, const double *k, const double *y, const double *sd, const double *y_slope, const double *direct,
-           const double *h, double *s, double *Y, double *g, double *gp, double *g_y, double *pull, double *out) {
+           const long long *tangent_index, const double *k, const double *y, const double *sd, const double *y_slope,
+           const double *direct, const double *h, double *s, double *Y, double *g, double *gp, double *g_y, double *weighted_g, double *out) {
     extern __shared__ __align__(16) double shared[];
     if (!on[blockIdx.z]) return;
     const auto [i, there] = own_sample(count, width, block, parts);
@@ -86,8 +78,9 @@ extern "C" __global__ void __launch_bounds__(PART)
         const double w = weight[i], m = present->m, b = present->b, eta = present->eta, scale = present->scale;
         const double raw = raw_field<double>(h[i], m, k[i]), field = field_of<double>(sd[i], h[i], m, k[i], b);
         const double batch = batch_of<double>(scale, s[i], sd[i]);
-        double slope = batch * loss_dv<double>(field, y[i]), curvature = batch * sd[i] * loss_d2v<double>(field, y[i]);
-        double mixed = batch * loss_dv_dy<double>(field, y[i]) * y_slope[i], loss = loss_v<double>(field, y[i]);
+        double slope = gradient_of<double>(batch, loss_dv<double>(field, y[i])), loss = loss_v<double>(field, y[i]);
+        double curvature = curvature_of<double>(batch, sd[i], loss_d2v<double>(field, y[i]));
+        double mixed = label_slope_of<double>(batch, loss_dv_dy<double>(field, y[i]), y_slope[i]);
         const double step = step_of<double>(eta, sd[i], slope);
         if (s[i] < 0.0 || (leaves<double>(step, field, y[i], LOST_STEP) &&
                            leaves<double>(next_step_of<double>(eta, sd[i], scale, loss_dv<double>(field - step, y[i])), field - step,
@@ -98,10 +91,10 @@ extern "C" __global__ void __launch_bounds__(PART)
         g[i] = slope;
         gp[i] = curvature;
         g_y[i] = mixed;
-        pull[i] = w * slope;
+        weighted_g[i] = w * slope;
         terms[GP] = w * curvature;
         terms[GK] = w * slope * k[i];
-        terms[V] = w * loss;
+        terms[LOSSES] = w * loss;
         terms[GH] = w * slope * raw;
         terms[GG] = w * slope * slope;
         terms[LABEL] = STEIN ? w * curvature * Y[i] + w * mixed : direct[i] * slope;
@@ -110,7 +103,7 @@ extern "C" __global__ void __launch_bounds__(PART)
         terms[WRONG] = loss_is_wrong<double>(field, y[i]) ? w : 0.0;
         terms[PUSH] = w * slope / sd[i];
         terms[LOST] = s[i] < 0.0 ? w : 0.0;
-        terms[CARRIED] = line[i] >= 0 ? w : 0.0;
+        terms[CARRIED] = tangent_index[i] >= 0 ? w : 0.0;
     }
     part_sums(terms, shared, own_sums(out, columns));
 }
@@ -168,27 +161,27 @@ extern "C" __global__ void bounds(const int *on, int carriers, int width, int sp
     }
 }
 
-// Random starts: what `row_sums` adds up with the weight k^2, as dmft/samples/overlap_sums.py: pull and bound of every sample, sums
-// of its terms but for the last two, and these, ends (2, span), from those of the row.
+// Random starts: what `row_sums` adds up with the weight k^2, as dmft/samples/overlap_sums.py: weighted_g and bound of every sample,
+// sums of its terms but for the last two, and these, ends (2, span), from those of the row.
 extern "C" __global__ void __launch_bounds__(PART)
     overlap_terms(const int *on, int count, int width, int block, int parts, int columns, int span, const double *weight,
-                  const long long *line, const double *k, const double *h, const double *g, const double *gp, const double *bound, const double *ends,
-                  double *teacher_pull, double *teacher_bound, double *teacher_ends, double *out) {
+                  const long long *tangent_index, const double *k, const double *h, const double *g, const double *gp,
+                  const double *bound, const double *ends, double *weighted_g_k2, double *bound_k2, double *ends_k2, double *out) {
     extern __shared__ __align__(16) double shared[];
     if (!on[blockIdx.z]) return;
     const auto [i, there] = own_sample(count, width, block, parts);
     bound = mine(bound, span), ends = mine(ends, 2LL * span);
-    teacher_bound = mine(teacher_bound, span), teacher_ends = mine(teacher_ends, 2LL * span);
+    bound_k2 = mine(bound_k2, span), ends_k2 = mine(ends_k2, 2LL * span);
     double terms[OVERLAP_SCALARS - 2];
     for (double &term : terms) term = there ? UNFILLED : 0.0;
     if (there) {
         const double k2 = k[i] * k[i], w = weight[i] * k2;
-        const long long t = line[i];
-        teacher_pull[i] = w * g[i];
+        const long long t = tangent_index[i];
+        weighted_g_k2[i] = w * g[i];
         if (t >= 0) {
-            teacher_bound[t] = k2 * bound[t];
-            teacher_ends[t] = k2 * ends[t];
-            teacher_ends[span + t] = square_of<double>(teacher_ends[t], weight[i]);
+            bound_k2[t] = k2 * bound[t];
+            ends_k2[t] = k2 * ends[t];
+            ends_k2[span + t] = square_of<double>(ends_k2[t], weight[i]);
         }
         terms[CURVATURE] = w * gp[i];
         terms[SQUARE] = w * g[i] * g[i];
@@ -198,15 +191,15 @@ extern "C" __global__ void __launch_bounds__(PART)
     part_sums(terms, shared, own_sums(out, columns));
 }
 
-// The rest of `out`: for every slot sums of pull G, bound T_n and pull H over the samples of each part, OWN times four a lane, and
-// the last two terms. A warp takes one slot after the other. held (slots,): the slots that hold something, then the others, as -1 -
-// slot. cut (blocks + 1,): where the samples with tangents of a block begin; its parts share them out evenly. Grid (blocks parts,
+// The rest of `out`: for every slot sums of weighted_g G, bound T_n and weighted_g H over the samples of each part, OWN times four a
+// lane, and the last two terms. A warp takes one slot after the other. held (slots,): the slots that hold something, then the others,
+// as -1 - slot. cut (blocks + 1,): where the samples with tangents of a block begin; its parts share them out evenly. Grid (blocks parts,
 // any number, solutions).
 extern "C" __global__ void row_sums(const int *on, int count, int width, int span, int block, int parts, int slots, int scalars,
-                                    const long long *held, const int *cut, const double *pull, const double *bound,
+                                    const long long *held, const int *cut, const double *weighted_g, const double *bound,
                                     const double *ends, const double *G, const stored *row, const stored *H, double *out) {
     if (!on[blockIdx.z]) return;
-    pull = mine(pull, width), bound = mine(bound, span), ends = mine(ends, 2LL * span);
+    weighted_g = mine(weighted_g, width), bound = mine(bound, span), ends = mine(ends, 2LL * span);
     G = mine(G, (long long)slots * width), H = mine(H, (long long)slots * width), row = mine(row, (long long)slots * span);
     const int lane = threadIdx.x % LANES, columns = scalars + GROUPS * slots;
     const int warp = blockIdx.y * (blockDim.x / LANES) + threadIdx.x / LANES, warps = gridDim.y * (blockDim.x / LANES);
@@ -220,7 +213,7 @@ extern "C" __global__ void row_sums(const int *on, int count, int width, int spa
     for (int r = 0; r < OWN; r++) {
         const bool there = first + r * ACROSS < end;
         place[r] = there ? first + r * ACROSS : 0;
-        own[r] = there ? four(pull + place[r]) : Four<double>{};
+        own[r] = there ? four(weighted_g + place[r]) : Four<double>{};
     }
     out = own_sums(out, columns);
     for (int q = warp; q < slots; q += warps) {
@@ -274,8 +267,8 @@ struct Held {
 // / ACROSS, 1, solutions), MOVERS warps, which is two threads a sample. keys: of the noise and of mini-batches. Eqs. [dmft-chi],
 // [dmft-h].
 extern "C" __global__ void move(const int *on, int count, int width, int slots, const Step *step, const Rates *rates,
-                                const unsigned long long *keys, const long long *name,
-                                const long long *noise_name, const double *sign, int z_steps, const double *z_first, int known,
+                                const unsigned long long *keys, const long long *batch_index,
+                                const long long *noise_index, const double *sign, int z_steps, const double *z_first, int known,
                                 const long long *changes, const double *g, const double *gp, const double *g_y, double *h,
                                 double *s, stored *H, double *G, stored *X, double *Y, stored *Y_past) {
     extern __shared__ __align__(16) double shared[];
@@ -296,7 +289,7 @@ extern "C" __global__ void move(const int *on, int count, int width, int slots, 
     __syncthreads();
 
     const long long four_of = min(first + own, stride - FOUR);
-    Four<double> noise = {}, pull = {}, teacher = {};
+    Four<double> chi_mean = {}, memory_h = {}, memory_Y = {};
     for (int k = warp; k < active; k += AHEAD * warps) {
         Four<stored> x[AHEAD], field[AHEAD], response[AHEAD];
 #pragma unroll
@@ -310,15 +303,15 @@ extern "C" __global__ void move(const int *on, int count, int width, int slots, 
             const double chi_weight = past[k + r * warps].chi_weight, weight = past[k + r * warps].memory;
 #pragma unroll
             for (int v = 0; v < FOUR; v++) {
-                noise.at[v] += chi_weight * x[r].at[v];
-                pull.at[v] += weight * field[r].at[v];
-                if (STEIN) teacher.at[v] += weight * response[r].at[v];
+                chi_mean.at[v] += chi_weight * x[r].at[v];
+                memory_h.at[v] += weight * field[r].at[v];
+                if (STEIN) memory_Y.at[v] += weight * response[r].at[v];
             }
         }
     }
     __syncthreads(); // nobody looks at `past` from here on
     double *sums = shared + 3 * ACROSS * warp + own;
-    *(Four<double> *)sums = noise, *(Four<double> *)(sums + ACROSS) = pull, *(Four<double> *)(sums + 2 * ACROSS) = teacher;
+    *(Four<double> *)sums = chi_mean, *(Four<double> *)(sums + ACROSS) = memory_h, *(Four<double> *)(sums + 2 * ACROSS) = memory_Y;
     __syncthreads();
 
     if (there >= count) return;
@@ -330,7 +323,7 @@ extern "C" __global__ void move(const int *on, int count, int width, int slots, 
     };
     if (threadIdx.x < ACROSS) {
         double z, xi;
-        normal2(keys[0], noise_name[i], n, z, xi);
+        normal2(keys[0], noise_index[i], n, z, xi);
         z = n < z_steps ? z_first[i * z_steps + n] : z * sign[i];
         const double chi = total(0) + rates->chi_sd * z, field = h[i];
         merge_past(H + there, stride, merges, merge), merge_past(X + there, stride, merges, merge);
@@ -349,18 +342,18 @@ extern "C" __global__ void move(const int *on, int count, int width, int slots, 
     const double weight = s[i];
     if (weight < 0.0) return;
     const double next = own_weight<double>({step->kind, rates->fraction, rates->p_on, rates->p_off, step->period, step->epochs_from},
-                                   weight, keys[1], name[i], n, known, changes + i * known);
+                                   weight, keys[1], batch_index[i], n, known, changes + i * known);
     if (next != weight) s[i] = next;
 }
 
 static_assert(sizeof(Held) <= HELD_BYTES, "gpu.py asks for too little shared memory");
 
-// A row of the tangents that is in use: where it begins, and how strongly step n pulls on it.
-struct Pull {
+// A row of the tangents that is in use: where it begins, and the memory of step n there.
+struct HeldRow {
     int offset;
-    stored weight;
+    stored memory;
 };
-static_assert(sizeof(Pull) <= HELD_BYTES, "gpu.py asks for too little shared memory");
+static_assert(sizeof(HeldRow) <= HELD_BYTES, "gpu.py asks for too little shared memory");
 
 // next (slots, span): the next row of tangents of every sample that has them, by one pass over T. One block of threads a slot as
 // source, four samples a thread. Grid (fours of samples, slots, solutions). Eq. [dmft-T].
@@ -372,13 +365,14 @@ extern "C" __global__ void next_tangents(const int *on, int carriers, int width,
     const double *memory = my_memory(rates, slots);
     rates = mine(rates, 1), gp = mine(gp, width), T = mine(T, (long long)packed * span);
     row = mine(row, (long long)slots * span), next = mine(next, (long long)slots * span);
-    Pull *pulls = (Pull *)shared; // the same for all samples: rows from the source on, in order of time, and some more of no weight
+    // The same for all samples: rows from the source on, in order of time, and some more of no weight.
+    HeldRow *held = (HeldRow *)shared;
     const long long *order = order_of(step);
     const int source = blockIdx.y, rows = (int)step->active - source;
     if (rows <= 0) return; // other slots respond to nothing
     for (int k = threadIdx.x; k < rows + ROWS_AHEAD; k += blockDim.x) {
         const long long slot = order[source + min(k, rows - 1)];
-        pulls[k] = {offset[slot], k < rows ? (stored)flushed<double>((stored)memory[slot], TANGENT_FLUSH) : stored(0)};
+        held[k] = {offset[slot], k < rows ? (stored)flushed<double>((stored)memory[slot], TANGENT_FLUSH) : stored(0)};
     }
     __syncthreads();
 
@@ -390,11 +384,11 @@ extern "C" __global__ void next_tangents(const int *on, int carriers, int width,
     for (int k = 0; k < rows; k += ROWS_AHEAD) {
         Four<stored> loaded[ROWS_AHEAD];
 #pragma unroll
-        for (int r = 0; r < ROWS_AHEAD; r++) loaded[r] = four(T + pulls[k + r].offset * stride);
+        for (int r = 0; r < ROWS_AHEAD; r++) loaded[r] = four(T + held[k + r].offset * stride);
 #pragma unroll
         for (int r = 0; r < ROWS_AHEAD; r++)
 #pragma unroll
-            for (int v = 0; v < FOUR; v++) sum.at[v] += pulls[k + r].weight * loaded[r].at[v];
+            for (int v = 0; v < FOUR; v++) sum.at[v] += held[k + r].memory * loaded[r].at[v];
     }
     const Four<stored> now = four(row + j * stride + t);
     Four<stored> then = {};
@@ -454,6 +448,6 @@ extern "C" __global__ void merge_rows(const int *on, int carriers, int width, in
         rows[(offset[slot] + j) * stride] = ((const Four<stored> *)row + t)[j * stride];
         if (j != slot) continue;
         for (int i = FOUR * t; i < min(FOUR * (int)t + FOUR, carriers); i++)
-            next[slot * span + i] = -rates->a * rates->eta * gp[carrier[i]];
+            next[slot * span + i] = tangent_source<double>(rates->a, rates->eta, gp[carrier[i]]);
     }
 }

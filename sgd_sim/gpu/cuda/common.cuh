@@ -18,7 +18,7 @@
 //   RESCALES   1: the constraint rescales the weights after a step
 //   QUANTITIES rows of the curves of an instance
 //   PRODUCTS   1: products.cuh passes over the data, 0: rows.cuh
-//   TILE, SLAB, STAGES  of products.cuh
+//   PRODUCT_TILE, SLAB, STAGES  of products.cuh
 //   LANES      threads of a warp
 //   NORMALS    that are made at a time
 //   LOG0.., SIN0.., COS0..  coefficients of sgd_sim/kernels/fast_normals.py

@@ -1,15 +1,15 @@
-// Fields and gradients of many starts on one landscape: matrix products. A block makes a tile of TILE starts by TILE rows (fields)
-// or columns (gradients), a warp 32 x 32 of it. Of the sum over columns or rows SLAB summands are multiplied at a time, while those
-// of the next STAGES - 1 slabs are on their way into shared memory.
+// Fields and gradients of many starts on one landscape: matrix products. A block makes a tile of PRODUCT_TILE starts by PRODUCT_TILE
+// rows (fields) or columns (gradients), a warp 32 x 32 of it. Of the sum over columns or rows SLAB summands are multiplied at a time,
+// while those of the next STAGES - 1 slabs are on their way into shared memory.
 //
 // Tensor cores multiply numbers of 11 bits (tf32). A number of float32 is the sum of two such, and a product that of the high
 // parts and the two mixed ones; what is left out is below 2^-21 of it. Tensor cores cut sums off instead of rounding them, so they
 // add up a slab only; slabs are added in float32. The order of all sums depends on SLAB and CHUNK alone: a start has the same
 // numbers in any batch.
 
-#define TILE_THREADS (TILE * TILE / 32)
-#define TILE_STRIDE (TILE + 8)   // numbers between the rows of a slab of the gradient
-#define SLAB_BYTES (4 * SLAB * TILE + (int)sizeof(Stored) * SLAB * TILE_STRIDE)
+#define TILE_THREADS (PRODUCT_TILE * PRODUCT_TILE / 32)
+#define TILE_STRIDE (PRODUCT_TILE + 8)   // numbers between the rows of a slab of the gradient
+#define SLAB_BYTES (4 * SLAB * PRODUCT_TILE + (int)sizeof(Stored) * SLAB * TILE_STRIDE)
 enum { FIELDS, GRADIENTS };
 
 #if defined(__CUDACC__) && __CUDA_ARCH__ >= 800
@@ -47,13 +47,13 @@ __device__ inline int row_place(int row) { return row / 16 * 16 + row % 4 * 4 + 
 template <int WHAT>
 __device__ inline void load_slab(const float *a, i64 a_apart, int starts, const Stored *data, int others, int summands, int first,
                                  float *a_slab, Stored *b_slab) {
-    for (int i = threadIdx.x; i < TILE * SLAB / 4; i += TILE_THREADS) {
+    for (int i = threadIdx.x; i < PRODUCT_TILE * SLAB / 4; i += TILE_THREADS) {
         const int start = i / (SLAB / 4), vector = i % (SLAB / 4);
         const bool there = start < starts && first + 4 * vector < summands;
         copy_16(a_slab + start * SLAB + 4 * turned(start, vector, 4), there ? a + start * a_apart + first + 4 * vector : a, there);
     }
-    const int vectors = (WHAT == FIELDS ? SLAB : TILE) / WIDTH;
-    for (int i = threadIdx.x; i < TILE * SLAB / WIDTH; i += TILE_THREADS) {
+    const int vectors = (WHAT == FIELDS ? SLAB : PRODUCT_TILE) / WIDTH;
+    for (int i = threadIdx.x; i < PRODUCT_TILE * SLAB / WIDTH; i += TILE_THREADS) {
         const int line = i / vectors, vector = i % vectors;
         const int row = WHAT == FIELDS ? line : first + line, column = WIDTH * vector + (WHAT == FIELDS ? first : 0);
         const bool there = WHAT == FIELDS ? row < others && column < summands : row < summands && column < others;
@@ -95,10 +95,10 @@ __device__ inline void split(float x, unsigned &high, unsigned &low) {
 // A thread holds sums of four starts and eight others, as tensor cores want it; counted from the first of the tile.
 typedef float Sums[2][4][4];
 __device__ inline int start_of(int i) {
-    return threadIdx.x / LANES % (TILE / 32) * 32 + 8 * i + threadIdx.x % LANES / 4;
+    return threadIdx.x / LANES % (PRODUCT_TILE / 32) * 32 + 8 * i + threadIdx.x % LANES / 4;
 }
 __device__ inline int other_of(int j) {
-    return threadIdx.x / LANES / (TILE / 32) * 32 + j / 2 * 8 + 2 * (threadIdx.x % 4) + j % 2;
+    return threadIdx.x / LANES / (PRODUCT_TILE / 32) * 32 + j / 2 * 8 + 2 * (threadIdx.x % 4) + j % 2;
 }
 __device__ inline float &sum_of(Sums &sum, int i, int j) { return sum[i / 2][j / 2][i % 2 * 2 + j % 2]; }
 
@@ -168,7 +168,7 @@ __device__ inline void multiply_tile(const float *a, i64 a_apart, int starts, co
                                      char *room, Sums &total) {
     const int slabs = (summands + SLAB - 1) / SLAB;
     const auto a_slab = [&](int slab) { return (float *)(room + slab % STAGES * SLAB_BYTES); };
-    const auto b_slab = [&](int slab) { return (Stored *)(a_slab(slab) + TILE * SLAB); };
+    const auto b_slab = [&](int slab) { return (Stored *)(a_slab(slab) + PRODUCT_TILE * SLAB); };
     const auto load = [&](int slab) {   // behind the last slab there is nothing to load
         load_slab<WHAT>(a, a_apart, starts, data, others, summands, slab * SLAB, a_slab(slab), b_slab(slab));
     };
@@ -188,7 +188,7 @@ fields_of_starts(int mode, i64 step, int starts, int ring, const double *setting
                  int rows, double *fields, const double *side, const unsigned char *s, const double *b, const float *e,
                  float *factors, i64 factors_apart) {
     extern __shared__ double shared[];
-    const int first = blockIdx.y * TILE, first_row = blockIdx.x * TILE;
+    const int first = blockIdx.y * PRODUCT_TILE, first_row = blockIdx.x * PRODUCT_TILE;
     const double scale = settings_of(settings, lines, step)[SCALE];
     if (s) s += step % ring * starts * rows;
     Sums sum = {};
@@ -223,8 +223,8 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS, 3)
 gradients_of_starts(int starts, const Stored *data, int rows, const float *factors, i64 factors_apart, float *partial,
                     double *pushes) {
     extern __shared__ double shared[];
-    const int tiles = (N + TILE - 1) / TILE, chunk = blockIdx.x / tiles, chunks = gridDim.x / tiles;
-    const int first = blockIdx.y * TILE, first_column = blockIdx.x % tiles * TILE;
+    const int tiles = (N + PRODUCT_TILE - 1) / PRODUCT_TILE, chunk = blockIdx.x / tiles, chunks = gridDim.x / tiles;
+    const int first = blockIdx.y * PRODUCT_TILE, first_column = blockIdx.x % tiles * PRODUCT_TILE;
     const int here = min(CHUNK, rows - chunk * CHUNK);
     factors += first * factors_apart + chunk * CHUNK;
     Sums sum = {};
@@ -238,7 +238,7 @@ gradients_of_starts(int starts, const Stored *data, int rows, const float *facto
     }
 #if BIAS
     if (first_column) return;
-    for (int start = threadIdx.x / LANES; start < min(TILE, starts - first); start += TILE_THREADS / LANES) {
+    for (int start = threadIdx.x / LANES; start < min(PRODUCT_TILE, starts - first); start += TILE_THREADS / LANES) {
         double push = 0.0;
         for (int i = threadIdx.x % LANES; i < here; i += LANES) push += factors[start * factors_apart + i];
         for (int offset = LANES / 2; offset > 0; offset /= 2) push += __shfl_xor_sync(ALL_LANES, push, offset);

@@ -9,7 +9,7 @@ import dmft
 from dmft.core.parallel import Comm
 from dmft.equations import reference
 from dmft.equations.history import History
-from dmft.equations.rows import GK, InUse, V
+from dmft.equations.rows import GK, LOSSES, InUse
 from dmft.equations.weights import WeightDynamics
 from dmft.model.experiment import Experiment
 from dmft.model.mixture import Mixture
@@ -70,17 +70,18 @@ def first_row(run: Run) -> tuple[tuple[float, ...], float]:
     pairs = e.data.jump(np.full((2 * len(x), 1), 0.5))
     sign = np.repeat((1.0, -1.0), len(x))
     extra = np.zeros(2 * len(x))
-    parts = {"name": extra, "noise_name": extra, "sign": extra + 1, "k": pairs.k, "y": sign, "sd": extra + 1, "slope": extra,
-             "shift": extra, "stratum": extra, "jump": sign * pairs.size * np.tile(w, 2), "h": sd * np.tile(x, 2), "s": extra + 1,
-             "weight": extra, "carrier": extra > 0, "z": np.zeros((2 * len(x), 0)), "changes": np.zeros((2 * len(x), 0), np.int64)}
-    own = {**labelled._asdict(), "name": zero, "noise_name": zero, "sign": zero + 1, "jump": zero, "h": sd * h, "s": s,
+    parts = {"batch_index": extra, "noise_index": extra, "sign": extra + 1, "k": pairs.k, "y": sign, "sd": extra + 1,
+             "slope": extra, "shift": extra, "stratum": extra, "jump": sign * pairs.size * np.tile(w, 2), "h": sd * np.tile(x, 2),
+             "s": extra + 1, "weight": extra, "carrier": extra > 0, "z": np.zeros((2 * len(x), 0)),
+             "changes": np.zeros((2 * len(x), 0), np.int64)}
+    own = {**labelled._asdict(), "batch_index": zero, "noise_index": zero, "sign": zero + 1, "jump": zero, "h": sd * h, "s": s,
            "weight": weight, "carrier": zero > 0, "z": np.zeros((len(h0), 0)), "changes": np.zeros((len(h0), 0), np.int64)}
     draws = Draws(**{name: np.concatenate([own[name], parts[name]]) for name in Draws._fields})
     history = History(1)
     samples = Samples(e, history, draws, draws.weight, 64, Sampling(len(draws.h), 1, (0,), frozenset({"stein"})))
     sums = samples.row_sums(e.m0).sum(axis=0)
     row = WeightDynamics(e, history).estimate_row(sums, InUse(True, False, 1.0, 1.0)).row
-    return (row.delta_nu, row.mu, row.M_C_now, sums[V]), e.alpha * sums[GK]
+    return (row.delta_nu, row.mu, row.M_C_now, sums[LOSSES]), e.alpha * sums[GK]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -208,7 +209,7 @@ def test_pairs_are_alike_but_for_their_label():
     e = Experiment.from_run(run)
     draws = draw(e, Sampling(100, 1, (0,), frozenset({"sobol", "weights", "stein"}), pairs=64), np.arange(228))
     first, second = slice(100, None, 2), slice(101, None, 2)
-    for name in ("name", "k", "h", "s", "z"):
+    for name in ("batch_index", "k", "h", "s", "z"):
         np.testing.assert_array_equal(getattr(draws, name)[first], getattr(draws, name)[second])
     assert np.all(draws.y[first] == 1) and np.all(draws.y[second] == -1) and not draws.weight[100:].any()
     assert draws.jump[first].sum() == pytest.approx(1 / np.sqrt(2 * np.pi * 1.5))

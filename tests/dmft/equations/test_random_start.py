@@ -10,7 +10,14 @@ from dmft.core.errors import RunError
 from dmft.core.parallel import Comm
 from dmft.equations.history import History
 from dmft.equations.kernels import Wanted, history_for
-from dmft.equations.random_start import OverlapKernels, OverlapRows, fluctuations, identity_gap, raw_row, sample_paths
+from dmft.equations.random_start import (
+    OverlapKernels,
+    OverlapRows,
+    fluctuations,
+    overlap_residual,
+    raw_row,
+    sample_paths,
+)
 from dmft.equations.tuning import Estimator
 from dmft.equations.weights import WeightDynamics
 from dmft.model.experiment import Experiment, theory_experiment
@@ -149,7 +156,7 @@ def test_the_weighted_identity_holds(name, monkeypatch):
 
     def watch(self, weights: WeightDynamics, sums, carried, use):
         row = raw_row(weights, sums, carried)
-        seen.append([identity_gap(weights.beside(), each, sums).now for each in (row, row._replace(M_C=0 * row.M_C))])
+        seen.append([overlap_residual(weights.beside(), each, sums).now for each in (row, row._replace(M_C=0 * row.M_C))])
         return row
 
     monkeypatch.setattr(OverlapKernels, "estimate", watch)

@@ -85,10 +85,10 @@ def test_a_persistent_chain_jumps_with_the_fewest_flips():
 
 @pytest.mark.parametrize("cyclic", [False, True])
 def test_every_sample_is_seen_once_an_epoch(cyclic):
-    key, name, law = np.uint64(7), np.arange(120), Epochs(0.25, cyclic)
-    s = [law.first(np.zeros(120), key, name)]
+    key, index, law = np.uint64(7), np.arange(120), Epochs(0.25, cyclic)
+    s = [law.first(np.zeros(120), key, index)]
     for n in range(39):
-        s.append(np.array([next_weight(law.chain(), s[-1][i], key, name[i], n) for i in name]))
+        s.append(np.array([next_weight(law.chain(), s[-1][i], key, index[i], n) for i in index]))
     epochs = np.array(s).reshape(10, 4, 120)
     assert np.all(epochs.sum(axis=1) == 1) and np.all(epochs.sum(axis=2) == 30)
     positions = epochs.argmax(axis=1)

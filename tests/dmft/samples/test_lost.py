@@ -10,7 +10,7 @@ import dmft
 import sgd_sim
 from dmft.core.parallel import world
 from dmft.equations.history import History
-from dmft.equations.rows import LOST, V
+from dmft.equations.rows import LOSSES, LOST
 from dmft.equations.tuning import ESTIMATOR
 from dmft.equations.weights import Drive
 from dmft.model.experiment import Experiment
@@ -42,7 +42,7 @@ def walk(field: float, label: float, steps: int, eta: float, **problem: object) 
     """One sample left to itself: its |h| at every step, and the sums of row n."""
     experiment, history = Experiment.from_run(make_run({"kind": "gd"}, problem, steps=steps, eta=eta)), History(steps)
     one = np.ones(1)
-    draws = Draws(name=np.zeros(1, np.int64), noise_name=np.zeros(1, np.int64), sign=one, k=label * one, y=label * one,
+    draws = Draws(batch_index=np.zeros(1, np.int64), noise_index=np.zeros(1, np.int64), sign=one, k=label * one, y=label * one,
                   sd=one, slope=one, shift=0 * one, jump=0 * one, stratum=np.zeros(1, np.int64), h=field * one, s=one, weight=one,
                   carrier=np.ones(1, bool), z=np.zeros((1, 0)), changes=np.zeros((1, 0), np.int64))
     samples = Samples(experiment, history, draws, np.full(1, 0.25), 8, Sampling(1, 1, (0,), frozenset({"stein"})))
@@ -59,7 +59,7 @@ def test_beyond_the_trapping_region_a_sample_is_lost():
     """eta (h^2 - h0^2) = 2 bounds the region: h = 7.07 for eta = 0.04 and h0 = 0."""
     samples, path, sums = walk(9.0, 0.0, 6, 0.04)
     assert path[0] > 20 and np.all(path[1:] == path[1])         # thrown out further, and then without a force
-    assert list(sums[:, LOST]) == [0.0] + [0.25] * 5 and np.all(sums[1:, V] == 0.0)
+    assert list(sums[:, LOST]) == [0.0] + [0.25] * 5 and np.all(sums[1:, LOSSES] == 0.0)
     assert samples.state.s[0] == GONE and samples.state.Y[0] == 0.0 and np.all(samples.past.G[0, 1:] == 0.0)
 
 

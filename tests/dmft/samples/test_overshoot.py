@@ -20,7 +20,7 @@ def alone(h0: float, h: float) -> tuple[np.ndarray, np.ndarray]:
     """|h| and the largest |tangent| at each step of one sample left to itself: no memory, no noise, m = 0."""
     problem = Experiment.from_run(make_run({"kind": "gd"}, steps=STEPS, eta=ETA))
     history = History(STEPS)
-    draws = Draws(name=np.zeros(1, np.int64), noise_name=np.zeros(1, np.int64), sign=np.ones(1), k=np.full(1, h0),
+    draws = Draws(batch_index=np.zeros(1, np.int64), noise_index=np.zeros(1, np.int64), sign=np.ones(1), k=np.full(1, h0),
                   y=np.full(1, h0), sd=np.ones(1), slope=np.ones(1), shift=np.zeros(1), stratum=np.zeros(1, np.int64),
                   jump=np.zeros(1), h=np.full(1, h), s=np.ones(1), weight=np.ones(1), carrier=np.ones(1, bool), z=np.zeros((1, 0)),
                   changes=np.zeros((1, 0), np.int64))

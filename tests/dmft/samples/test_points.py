@@ -59,12 +59,12 @@ def test_no_sample_that_never_comes_to_rest_weighs_much():
 def test_two_neighbours_share_their_later_normals_with_opposite_signs(algorithm, samples):
     experiment = Experiment.from_run(make_run(ALGORITHMS[algorithm]))
     start = draw(experiment, Sampling(samples, 1, (0,), frozenset(PARTS)), np.arange(samples))
-    assert np.array_equal(start.name, np.arange(samples))  # mini-batches are their own
-    _, place, count = np.unique(start.noise_name, return_inverse=True, return_counts=True)
+    assert np.array_equal(start.batch_index, np.arange(samples))  # mini-batches are their own
+    _, place, count = np.unique(start.noise_index, return_inverse=True, return_counts=True)
     assert count.max() == 2 and np.count_nonzero(count == 1) <= 10
     twice = count[place] == 2
-    pairs = np.flatnonzero(twice)[np.argsort(start.noise_name[twice], kind="stable")].reshape(-1, 2)
-    assert np.array_equal(start.noise_name[pairs[:, 0]], start.noise_name[pairs[:, 1]])
+    pairs = np.flatnonzero(twice)[np.argsort(start.noise_index[twice], kind="stable")].reshape(-1, 2)
+    assert np.array_equal(start.noise_index[pairs[:, 0]], start.noise_index[pairs[:, 1]])
     assert np.all(start.sign[pairs].sum(axis=1) == 0) and np.all(np.abs(start.sign) == 1)
     if algorithm == "persistent":
         assert np.count_nonzero(start.s[pairs[:, 0]] != start.s[pairs[:, 1]]) <= 10  # one in each part of the set at most
@@ -80,13 +80,13 @@ def test_half_the_samples_are_the_first_of_all(problem, samples):
     experiment = Experiment.from_run(make_run(ALGORITHMS["persistent"], problem))
     whole, half = (draw(experiment, Sampling(count, 1, (0,), frozenset(PARTS)), np.arange(count))
                    for count in (samples, samples // 2))
-    for name in ("h", "z", "changes", "noise_name", "sign"):
+    for name in ("h", "z", "changes", "noise_index", "sign"):
         np.testing.assert_array_equal(getattr(whole, name)[: samples // 2], getattr(half, name), err_msg=name)
 
 
 def test_without_a_sobol_set_all_normals_are_their_own():
     start = draw(Experiment.from_run(make_run(ALGORITHMS["gd"])), Sampling(100, 1, (0,), frozenset({"weights"})), np.arange(100))
-    assert np.array_equal(start.noise_name, np.arange(100)) and np.all(start.sign == 1)
+    assert np.array_equal(start.noise_index, np.arange(100)) and np.all(start.sign == 1)
 
 
 def test_a_set_is_drawn_in_pieces_of_any_size(monkeypatch):
@@ -113,7 +113,7 @@ def test_what_is_linear_in_a_later_normal_nearly_drops_out(monkeypatch):
         for seed in range(48):
             how = Sampling(samples, seed, (0,), frozenset(PARTS))
             start = draw(experiment, how, np.arange(samples))
-            z = start.sign * np.array([normal2(how.keys[0], name, LATER)[0] for name in start.noise_name])
+            z = start.sign * np.array([normal2(how.keys[0], name, LATER)[0] for name in start.noise_index])
             found.append([np.average(z * f, weights=start.weight) for f in (start.k, start.h)])
         return np.mean(np.square(found), axis=0)
 
