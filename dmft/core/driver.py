@@ -33,6 +33,8 @@ Result = TypeVar("Result")
 
 Hook = Callable[[Any, float], None]    # (the root's worker, share of the whole job that is done)
 LOOK = 0.2          # seconds between two exchanges of flags over the ranks
+LONG_WRITE = 1.0    # seconds: checkpoints that take longer than this
+CHECKPOINT_PAUSE = 10.0  # have so many times their own between them at least, whatever the interval
 _log = logging.getLogger("dmft")
 
 
@@ -93,6 +95,7 @@ class _Driver(Generic[Result]):
         self.seconds_before = 0.0           # running time until then
         self.waiting_progress = 0.0         # share that is done of the workers whose state waits in a file
         self.began = self.saved = time.monotonic()
+        self.writing = 0.0     # seconds that the last checkpoint took
 
     def go(self, resume: bool) -> Ended[Result]:
         """Lock the output, take up what is on disk, and run rounds of workers until none is pending."""
@@ -188,7 +191,8 @@ class _Driver(Generic[Result]):
 
     def _exchange(self, crew: Crew, took: float) -> _News:
         """The news of all ranks put together; only the root's clock decides when a checkpoint is due."""
-        due = self.checkpoint is not None and time.monotonic() - self.saved >= self.job.checkpoint_interval
+        pause = max(self.job.checkpoint_interval, CHECKPOINT_PAUSE * self.writing if self.writing > LONG_WRITE else 0.0)
+        due = self.checkpoint is not None and time.monotonic() - self.saved >= pause
         mine = _News(self.stop.flags, due and self.comm.is_root, not crew.done, crew.progress, took)
         ranks = self.comm.gather(mine)
         return _News(reduce(or_, (news.stop for news in ranks)), any(news.save for news in ranks),
@@ -228,8 +232,10 @@ class _Driver(Generic[Result]):
         attrs = {**self._all_attrs(), "outcome": "stopped", "progress": self._share(news.progress, this.indices),
                  "progress_before": self.progress_before, "wall_time_before": self.seconds_before}
         state = self.job.state() if self.comm.is_root else {}
+        began = time.monotonic()
         self.checkpoint.write(state, this.crew.workers, this.dealt, this.group.is_root, attrs)
         self.saved = time.monotonic()
+        self.writing = self.saved - began
 
     def _share(self, progress: float, indices: list[int]) -> float:
         """Share of the whole job that is done, with the part done of workers that wait in a file."""

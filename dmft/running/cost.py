@@ -53,6 +53,7 @@ START = 4.0                # s to start, where compiled loops are on disk; the f
 PROCESS = 400 << 20        # bytes of an interpreter with its compiled code
 ERROR_TIMES = 3.5          # how often the error of a network on new samples is computed of a replica and its companions
 MOST_RECORDS = 200         # recorded times, about
+CURVES = 12                # of a replica that are kept at every step
 DISK = 100e6               # bytes a second to a busy shared file system
 POLL_SECONDS = 0.5                 # s between two polls of the stop signals by the simulator or by several ranks, at most
 
@@ -146,9 +147,10 @@ def _theory_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
     one array of the samples at a time."""
     on_cpu, groups = _theory(run.replace({"theory.device": "cpu"}), ranks, 1), min(_replicas(run), ranks)
     replicas, held = -(-_replicas(run) // groups), _march(run, ranks)[2]
+    abreast = min(replicas, 2) if run.has_network else replicas  # on a card at a time, if they fit
     step = sharers * _card_step(run, replicas, GPU_BYTE * replicas * held)
-    return Cost(START + _marched(run) * step, on_cpu.rank_bytes + CUDA_BYTES, on_cpu.checkpoint_bytes,
-                max(step, POLL_SECONDS), sharers * held)
+    return Cost(START + _marched(run) * step, on_cpu.rank_bytes + CUDA_BYTES,
+                on_cpu.checkpoint_bytes + (abreast - 1) * held * ranks, max(step, POLL_SECONDS), sharers * abreast * held)
 
 
 def _card_step(run: Run, replicas: int, reading: float) -> float:
@@ -206,8 +208,8 @@ def _theory(run: Run, ranks: int, cores: int) -> Cost:
         held = sum(iteration_bytes(steps, count, theory.noise == "fresh") for count in blocks)
     rounds = -(-_replicas(run) // groups)
     replica = work * groups / (ranks * cores) + alone
-    kernels = 12.0 * 8.0 * min(steps + 1, 1000) ** 2 + SNAPSHOTS_HELD * snapshot_bytes(run)
-    return Cost(START + rounds * replica, PROCESS + held + kernels, state * groups + kernels,
+    kept = SNAPSHOTS_HELD * snapshot_bytes(run) + 8.0 * (12 * min(steps + 1, 1000) ** 2 + CURVES * (steps + 1) * _replicas(run))
+    return Cost(START + rounds * replica, PROCESS + held + kept, state * groups + kept,
                 max(replica / polls, POLL_SECONDS))
 
 

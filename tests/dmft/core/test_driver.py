@@ -235,6 +235,17 @@ def test_checkpoints_come_at_the_interval(tmp_path, monkeypatch):
     job.checkpoint_interval = 0.0
     drive(job, tmp_path / "a.h5")
     assert len(written) == 15
+    # Large ones, by a clock that only their writing moves: the first comes at once, and none before ten times that has gone by.
+    now = [0.0]
+    monkeypatch.setattr(driver.time, "monotonic", lambda: now[0])
+    for seconds, expected_writes in ((0.5, 15), (2.0, 1)):
+        written.clear()
+        monkeypatch.setattr(driver.Checkpoint, "write", lambda self, *rest, took=seconds: (
+            written.append(1), now.__setitem__(0, now[0] + took)))
+        job = Counting()
+        job.checkpoint_interval = 0.0
+        drive(job, tmp_path / f"{seconds}.h5")
+        assert len(written) == expected_writes
 
 
 def test_quiet_prints_nothing(tmp_path, capsys):
