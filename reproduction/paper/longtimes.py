@@ -1,26 +1,27 @@
-"""Theory and simulation to t = 1000, a hundred thousand steps: what the infinite system does where finite ones stick."""
+"""Theory to t = 10 000, a million steps, beside the runs of figure 2: what the infinite system does where finite ones stick."""
 
 from __future__ import annotations
 
-from reproduction.paper.figure import Panel, PaperFigure, Series, Size
+from dataclasses import replace
 
-LONG_STARTS = (("m02", 0.2), ("m05", 0.5))
-ALGORITHMS = (("gd", "GD"), ("persistent_sgd", r"persistent SGD, $\ell = 0.5$, $\tau = 1$"))
+from reproduction.paper.figure import Panel, PaperFigure, Series, Size
+from reproduction.paper.learning_curves import FIG2, THREE
+
+FINITE = tuple(replace(series, of=FIG2) for series in THREE if series.name != "sgd")
+LONGER = tuple(Series(f"{series.name}_longer", series.name, f"{series.label.split(',')[0]}, longer", tint=0.6, simulation=False)
+               for series in FINITE)
+SHOWN = tuple(series.name for series in (*FINITE, *LONGER))
 
 LONGTIMES = PaperFigure(
-    "longtimes", "GD and persistent SGD to t = 1000, theory beside finite dimension",
-    series=tuple(Series(f"{run}_{start}", run, label, {"problem.m0": m0})
-                 for start, m0 in LONG_STARTS for run, label in ALGORITHMS),
-    panels=tuple(Panel(f"$m_0 = {m0}$", tuple(f"{run}_{start}" for run, _ in ALGORITHMS), observable, log_y=observable == "loss",
-                       legend=observable == "m" and start == "m02")
-                 for start, m0 in LONG_STARTS for observable in ("m", "loss")),
+    "longtimes", "GD and persistent SGD: theory to t = 10 000, beside the theory and the simulations of figure 2",
+    series=(*FINITE, *LONGER),
+    panels=(Panel("", SHOWN), Panel("", SHOWN, "loss", log_y=True, legend=False)),
     columns=2,
     sizes={
-        "quick": Size({"simulation.dimension": 300, "simulation.instances": 16, "algorithm.t_max": 30.0},
-                      {"theory.samples": 1000, "theory.replicas": 2, "theory.blocks_per_level": 8, "algorithm.t_max": 30.0}),
-        "standard": Size({"simulation.dimension": 400, "simulation.instances": 30},
-                         {"theory.samples": 2000, "theory.replicas": 2, "theory.blocks_per_level": 8, "algorithm.t_max": 300.0}),
-        "full": Size(),
+        "quick": Size(theory={"theory.samples": 1000, "theory.replicas": 2, "theory.blocks_per_level": 8, "algorithm.t_max": 30.0}),
+        "standard": Size(theory={"theory.samples": 2000, "theory.replicas": 2, "theory.blocks_per_level": 8,
+                                 "algorithm.t_max": 300.0}),
+        "full": Size(theory={"theory.samples": 32_768, "theory.replicas": 8, "algorithm.t_max": 10_000.0}),
     },
     shares=True,
 )
