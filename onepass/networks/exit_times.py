@@ -120,14 +120,12 @@ def hypergeometric_2f2(z: float) -> float:
     return float(2.0 / z * value)
 
 
-def ornstein_uhlenbeck(
-    dimension: int, gamma: float, noise: float, threshold: float, m0: float = 0.0, mu: float | None = None
-) -> float:
+def ornstein_uhlenbeck(dimension: int, gamma: float, noise: float, threshold: float, m0: float = 0.0) -> float:
     """Mean exit time of dm = mu m dt + sigma dB from |m| < sqrt T, started at m0, for one unit:
     [T F(mu T/sigma^2) - m0^2 F(mu m0^2/sigma^2)]/sigma^2, F(z) = 2F2(1, 1; 3/2, 2; -z), sigma^2 = (gamma/d)(48 +
     4 Delta), mu = 4 (1 - 6 gamma) - 2 gamma Delta. It exists at m0 = 0, where the ODE stays for ever."""
     _check_threshold(threshold)
-    drift = _growing(1, gamma, noise) if mu is None else mu
+    drift = _growing(1, gamma, noise)
     variance = gamma / dimension * (48.0 + 4.0 * noise)
     f_exit = hypergeometric_2f2(drift * threshold / variance)
     f_start = hypergeometric_2f2(drift * m0 * m0 / variance)
@@ -168,22 +166,11 @@ def steps(time: float, width: int, dimension: int, gamma: float) -> float:
     return width * dimension * time / gamma
 
 
-def fewest_steps(width: int, dimension: int, noise: float, threshold: float) -> float:
-    """Annealed number of steps at `optimal_gamma`."""
-    gamma = optimal_gamma(width, noise)
-    return steps(annealed(width, dimension, gamma, noise, threshold), width, dimension, gamma)
-
-
-def formal_gain(noise: float) -> float:
-    """Ratio of fewest steps of p = 1 to p -> infinity, (12 + Delta)/(2 + Delta). Formal: it compares learning rates
-    at which, for p >= 2, SGD does not recover the teacher (see `honest_gain`)."""
-    return (12.0 + noise) / (2.0 + noise)
-
-
 def honest_gain(x: float, noise: float = 0.0) -> float:
-    """The same ratio with wide networks at gamma = x p, x < 1/6, where recovery is stable:
+    """Ratio of the steps of p = 1 at `optimal_gamma` to those of p -> infinity at gamma = x p, x < 1/6, where recovery is stable:
     2 (12 + Delta) x (1 - x (1 + Delta/2)), which is 3.33 at x = 1/6 without noise. This is the limit d -> infinity; it is
-    approached from above, as 1/log d."""
+    approached from above, as 1/log d. (With the wide network at `optimal_gamma`, which does not recover the teacher, the ratio
+    is (12 + Delta)/(2 + Delta).)"""
     if not 0.0 < x <= 1.0 / 6.0:
         raise RunError(f"x = gamma/p = {x:g}; recovery is stable for 0 < x < 1/6")
     return 2.0 * (12.0 + noise) * x * (1.0 - x * (1.0 + noise / 2.0))

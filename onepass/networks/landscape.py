@@ -62,21 +62,6 @@ def curvature(p_star: int, s: int, r: int) -> float:
     return 2.0 * (1.0 - s / p_star) / (2.0 + s + r)
 
 
-def critical_point(p: int, p_star: int, n: int, s: int, r: int) -> tuple[np.ndarray, np.ndarray]:
-    """Student and teacher weights (p, N), (p*, N) at a critical point of the family (s, r)."""
-    _check(p, p_star, n, s, r)
-    c = curvature(p_star, s, r)
-    w = np.zeros((p, n))
-    w[np.arange(s), np.arange(s)] = np.sqrt(p * (c / 2.0 + 1.0 / p_star))
-    w[s + np.arange(r), p_star + np.arange(r)] = np.sqrt(p * c / 2.0)
-    return w, np.eye(p_star, n)
-
-
-def critical_risk(p_star: int, s: int, r: int) -> float:
-    """c (1 - s/p*) + 2 (p* - s)/p*^2."""
-    return curvature(p_star, s, r) * (1.0 - s / p_star) + 2.0 * (p_star - s) / p_star**2
-
-
 def spectrum(p: int, p_star: int, n: int, s: int, r: int) -> list[tuple[float, int]]:
     """Eigenvalues of the Hessian at a critical point with their multiplicities, in increasing order.
 

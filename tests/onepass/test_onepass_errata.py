@@ -159,7 +159,7 @@ def test_plateau_count_needs_room_for_the_students():
         null = sum(c for v, c in values if abs(v) < 1e-9)
         assert_allclose(negative / null, k / (n - k - p / 2 - 1 / 2), rtol=1e-12)
     with pytest.raises(UserError, match="r = 12"):
-        landscape.critical_point(12, 2, 12, 0, 12)
+        landscape.spectrum(12, 2, 12, 0, 12)
 
 
 def test_every_test_that_the_errata_name_exists():
