@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
@@ -67,20 +66,6 @@ class Site:
             if words[0] == sys.executable and str(self.folder / output) in words and ready:
                 found.append(int(entry.name))
         return sorted(found)
-
-
-def project(folder: Path, root: Path) -> Path:
-    """A project folder as `make setup` leaves it, whose commands are those of this Python and this checkout."""
-    place = folder / "project"
-    binaries = place / ".venv" / "bin"
-    binaries.mkdir(parents=True)
-    for name in ("dmft", "workbench", "slurm"):
-        os.symlink(root / name, place / name)
-    for name, module in (("dmft", "dmft"), ("sgd-sim", "sgd_sim")):
-        # -P: not through the link in the current folder, for whose path there is no compiled code yet.
-        (binaries / name).write_text(f'#!/bin/sh\nexec {sys.executable} -P -m {module} "$@"\n')
-        (binaries / name).chmod(0o755)
-    return place
 
 
 def assert_same(path: Path, expected: store.Stored) -> None:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import re
 import signal
-from pathlib import Path
 
 import pytest
-from jobs import assert_same, project
+from jobs import assert_same
 
 from dmft.core import store
 from tests.conftest import mpirun
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("launcher", ["srun", "mpirun"])
@@ -66,42 +63,24 @@ def test_sweep_of_six_points_is_collected(site):
     assert table.arrays["m"][row, 1] == point.arrays["m"][75]
 
 
-def test_chain_compares_when_theory_and_simulation_are_done(site):
-    jobs = site.submit("--compare", "-o", "chain")
+def test_chain_compares_when_theory_and_simulation_are_done(site, serial):
+    jobs = site.submit("--compare", "--ranks", "4", "--nodes", "2", "-o", "chain")
     assert len(jobs) == 3
     shown = site.cluster.finish(jobs[2])
     log = site.log("chain/run.compare.log")
     assert shown["JobState"] == "COMPLETED" and "max |z| =" in log, log
     assert (site.folder / "chain" / "run.compare.png").exists()
+    assert_same(site.folder / "chain" / "run.theory.h5", serial)
 
 
-@pytest.fixture
-def user_project(site, monkeypatch):
-    """The scripts of slurm/ with their three lines set, in a project folder."""
-    place = project(site.folder, ROOT)
-    for name, value in (("PROJECT", place), ("RUN", site.folder / "run.toml"), ("FOLDER", site.folder / "out")):
-        site.cluster.environment[name] = str(value)
-    yield place
-    for name in ("PROJECT", "RUN", "FOLDER"):
-        del site.cluster.environment[name]
-
-
-def test_the_scripts_work_as_they_are(site, user_project, serial):
-    """Theory and simulation on 4 ranks over 2 nodes, then the comparison."""
-    done = site.cluster.command("bash", str(user_project / "slurm" / "chain.sh"), cwd=site.folder)
-    jobs = re.findall(r"job (\d+)", done.stdout)
-    assert done.returncode == 0 and len(jobs) == 3, done.stderr
-    shown = site.cluster.finish(jobs[2])
-    logs = "\n".join(path.read_text() for path in site.folder.glob("*.log"))
-    assert shown["JobState"] == "COMPLETED" and "max |z| =" in logs, logs
-    assert_same(site.folder / "out" / "run.theory.h5", serial)
-
-
-def test_a_wrong_run_file_fails_fast(site, user_project):
-    (site.folder / "run.toml").write_text((site.folder / "run.toml").read_text().replace("alpha = 3.0", "alpha = -3.0"))
-    job = site.cluster.ask("sbatch", "--parsable", f"--chdir={site.folder}", str(user_project / "slurm/theory.sbatch")).strip()
+def test_a_wrong_run_file_fails_fast(site):
+    """One that became wrong after it was submitted."""
+    site.dmft("submit", "run.toml", "-o", "wrong.h5", "--dry-run")
+    copy, = site.folder.glob("run.theory.*.toml")
+    copy.write_text(copy.read_text().replace("alpha = 3.0", "alpha = -3.0"))
+    job = site.cluster.ask("sbatch", "--parsable", str(site.folder / "run.theory.sbatch")).strip()
     shown = site.cluster.finish(job)
-    log = site.log(f"theory.{job}.log")
+    log = site.log("wrong.log")
     assert shown["JobState"] == "FAILED" and shown["ExitCode"] == "2:0", log
     assert "[problem] alpha = -3.0: must be a number > 0" in log and "Traceback" not in log
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,6 @@ import pytest
 from dmft.core.errors import RunError
 from dmft.model.runfile import parse_run
 from dmft.running.cost import START, estimate
-from workbench.cluster.script import SRUN
 from workbench.scans.points import Along, grid
 
 pytestmark = pytest.mark.cli
@@ -136,29 +137,13 @@ def test_complaints_are_one_line(dmft_main, run_file, monkeypatch, tmp_path):
         assert done.returncode == 2 and words in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
 
 
-def options_of(script: str) -> set[str]:
-    """Names of the options in its #SBATCH lines."""
-    return {line.split()[1].partition("=")[0] for line in script.splitlines() if line.startswith("#SBATCH")}
-
-
-@pytest.mark.parametrize("name, words", [("theory", ("--ranks", "4")), ("simulation", ("--ranks", "4", "--simulate")),
-                                         ("sweep", ("--array", "problem.alpha=2,3"))])
-def test_the_scripts_that_users_edit_ask_for_what_submit_asks_for(dmft_main, run_file, tmp_path, name, words):
-    """Options, launcher and the functions that survive stay those of `dmft submit`."""
-    dmft_main("submit", "a.toml", "--dry-run", "-o", "out" if name == "sweep" else "out/a.h5", *words)
-    written, = (path.read_text() for path in (tmp_path / "out").glob("*.sbatch"))
-    edited = (ROOT / "slurm" / f"{name}.sbatch").read_text()
-    # on one node and one rank nothing need be said of nodes
-    assert options_of(edited) | {"--nodes"} == options_of(written) and "--resume" in edited.splitlines()[-1]
-    assert name == "sweep" or all(f"launch=({SRUN})" in text for text in (edited, written))
-    survive = (ROOT / "workbench" / "cluster" / "survive.sh").read_text()
-    assert survive in written and "source workbench/cluster/survive.sh" in edited
-    assert options_of(edited.replace("#SBATCH --requeue", "")) != options_of(edited)     # an option that is lost is seen
-
-
-@pytest.mark.parametrize("script", sorted((ROOT / "slurm").glob("*.sbatch")) + [ROOT / "slurm" / "chain.sh"], ids=lambda p: p.name)
-def test_the_scripts_are_bash(script):
-    assert subprocess.run(["bash", "-n", str(script)]).returncode == 0
+@pytest.mark.long
+def test_the_examples_are_what_submit_writes(tmp_path):
+    """`bash slurm/renew.sh` renews them."""
+    environment = {**os.environ, "PYTHON": sys.executable}
+    subprocess.run(["bash", str(ROOT / "slurm" / "renew.sh"), str(tmp_path)], env=environment, check=True)
+    shown, written = ({path.name: path.read_text() for path in folder.glob("*.sbatch")} for folder in (ROOT / "slurm", tmp_path))
+    assert len(written) == 4 and shown == written
 
 
 # --- survive.sh with a stand-in for Slurm
