@@ -26,6 +26,7 @@ from dmft.committee.lines import (
     set_to,
 )
 from dmft.core.compiled import INNER, UNCOUNTED
+from dmft.equations.noise import LEAST_OF_JITTER
 from dmft.equations.recursion import merge_vector
 
 
@@ -163,7 +164,7 @@ def given_past(given, lines, pairs, solved, half, order):
     for r in range(len(left)):
         white = given[0].jitter * M_C_now[r, r]
         left[r, r] += white
-        least[r] = 0.01 * white
+        least[r] = LEAST_OF_JITTER * white
     add_against(-1.0, half, half, len(order), left)
     lower_root(left, least, pairs[Block.CHI_ROOT])
     set_to(0.0, weights)

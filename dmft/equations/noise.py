@@ -16,8 +16,10 @@ from numba import njit
 
 from dmft.core.compiled import INNER, UNCOUNTED, each
 from dmft.core.lanes import add_lanes, lane_sums
+from dmft.equations.tuning import ESTIMATOR
 
-LEAST_PIVOT = 0.01 * 1e-9  # of the Cholesky factor, in units of the variance: a hundredth of what the jitter contributes
+LEAST_OF_JITTER = 0.01  # variances that rounding made smaller than this share of what the jitter contributes are set to it
+LEAST_PIVOT = LEAST_OF_JITTER * ESTIMATOR.jitter  # of the Cholesky factor, in units of the variance
 
 
 @njit(**UNCOUNTED)

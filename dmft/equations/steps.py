@@ -10,7 +10,7 @@ from numba import njit
 
 from dmft.core.compiled import FREE, IN_PLACE, INNER, each
 from dmft.equations.blocks import IN_ORDER, INTO, JOINS, NEWER, OLDER, SIZE, blocks_of, kernel_weights, used_slots
-from dmft.equations.noise import conditional, dot, factor_rows, join_rows
+from dmft.equations.noise import LEAST_OF_JITTER, conditional, dot, factor_rows, join_rows
 from dmft.equations.recursion import (
     Correlations,
     Responses,
@@ -134,7 +134,7 @@ def given_past(by, blocks, one):
         weights[j] = 0.0
     left = conditional(one.matrices[FACTOR], order, one.work[ROW_M_C], now.M_C_now * (1 + by.jitter), one.work[ROOM : ROOM + 1],
                        weights)
-    least = 0.01 * by.jitter * now.M_C_now
+    least = LEAST_OF_JITTER * by.jitter * now.M_C_now
     now.chi_sd = sqrt(least if least > left else left)
 
 

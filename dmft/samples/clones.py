@@ -20,7 +20,7 @@ from dmft.core.compiled import INNER, UNCOUNTED
 from dmft.core.streams import uniform2
 from dmft.equations.blocks import NONE
 from dmft.equations.history import History, Plan
-from dmft.equations.noise import conditional, dot, factor_rows
+from dmft.equations.noise import LEAST_OF_JITTER, conditional, dot, factor_rows
 from dmft.equations.recursion import merge_matrices, merge_vectors
 from dmft.equations.weights import Drive, NextRow, Row, StepFromRow, WeightDynamics
 from dmft.model.experiment import Experiment
@@ -202,7 +202,7 @@ class Clones:
         factor_rows(self.covariance, self.jitter, order, self.factor, self.known)
         self.known = len(order)
         left = conditional(self.factor, order, covariances, variance * (1 + jitter), np.empty((1, len(order))), weights)
-        return weights, float(np.sqrt(max(left, 0.01 * jitter * variance)))
+        return weights, float(np.sqrt(max(left, LEAST_OF_JITTER * jitter * variance)))
 
     def _place(self, place: int, row: np.ndarray, now: float) -> None:
         """Enter a noise into the covariance."""
