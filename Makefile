@@ -57,10 +57,12 @@ docs: $(DOCS)
 	@$(ONE_THREAD) $(BIN)/python -m sphinx -q -W --keep-going -b html -d docs/_build/doctrees docs docs/_build/html
 	@echo "site: $(CURDIR)/docs/_build/html/index.html"
 
-# What is written into pages from the code: the table of docs/equations.md from labels to lines, the tables of docs/run-files.md.
+# What is written into pages from the code: the table of docs/equations.md from labels to lines, the tables of docs/run-files.md, the
+# packages of docs/inside.md.
 labels: $(STAMP)
 	@$(BIN)/python docs/_ext/equation_labels.py
 	@$(BIN)/python docs/_ext/run_file_tables.py
+	@$(BIN)/python docs/_ext/structure.py
 
 # The papers' figures at their own size. Finished pieces are kept as numbers in NUMBERS and skipped; make it again to continue. An hour of
 # one card; SCALE=0.02 DEVICE=cpu NUMBERS=/tmp/numbers tries everything on a laptop. TIME=HH:MM:SS ends it sooner.

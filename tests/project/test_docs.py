@@ -82,6 +82,15 @@ def test_equations_and_docstrings_cite_each_other():
     assert cited - documented == set(), "labels that docs/equations.md does not explain"
 
 
+def test_the_packages_are_drawn_as_they_are_and_no_arrow_leads_back_up():
+    module, page = importlib.import_module("structure"), (ROOT / "docs/inside.md").read_text()
+    found = module.arrows(module.IMPORTS)
+    assert page == module.written(page, module.drawing(found)), "make labels"
+    assert [(reader, read) for reader, read in found if module.PARTS.index(reader) > module.PARTS.index(read)] == []
+    assert module.arrows({"dmft.core.x": ["dmft.model", "numpy"], "sgd_sim": ["workbench.api", "sgd_sim.cpu"]}) == {
+        ("dmft.core", "dmft.model"), ("sgd_sim", "workbench")}
+
+
 def test_the_table_of_labels_leads_to_their_lines():
     module = importlib.import_module("equation_labels")
     text, found = (ROOT / "docs/equations.md").read_text(), module.places()
