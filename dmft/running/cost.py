@@ -53,7 +53,7 @@ START = 4.0                # s to start, where compiled loops are on disk; the f
 PROCESS = 400 << 20        # bytes of an interpreter with its compiled code
 ERROR_TIMES = 3.5          # how often the error of a network on new samples is computed of a replica and its companions
 MOST_RECORDS = 200         # recorded times, about
-CURVES = 12                # of a replica that are kept at every step
+STEP_CURVES = 12           # of a replica that are kept at every step
 DISK = 100e6               # bytes a second to a busy shared file system
 POLL_SECONDS = 0.5                 # s between two polls of the stop signals by the simulator or by several ranks, at most
 
@@ -208,7 +208,7 @@ def _theory(run: Run, ranks: int, cores: int) -> Cost:
         held = sum(iteration_bytes(steps, count, theory.noise == "fresh") for count in blocks)
     rounds = -(-_replicas(run) // groups)
     replica = work * groups / (ranks * cores) + alone
-    kept = SNAPSHOTS_HELD * snapshot_bytes(run) + 8.0 * (12 * min(steps + 1, 1000) ** 2 + CURVES * (steps + 1) * _replicas(run))
+    kept = SNAPSHOTS_HELD * snapshot_bytes(run) + 8.0 * (12 * min(steps + 1, 1000) ** 2 + STEP_CURVES * (steps + 1) * _replicas(run))
     return Cost(START + rounds * replica, PROCESS + held + kept, state * groups + kept,
                 max(replica / polls, POLL_SECONDS))
 
