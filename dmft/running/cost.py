@@ -208,7 +208,8 @@ def _theory(run: Run, ranks: int, cores: int) -> Cost:
         held = sum(iteration_bytes(steps, count, theory.noise == "fresh") for count in blocks)
     rounds = -(-_replicas(run) // groups)
     replica = work * groups / (ranks * cores) + alone
-    kept = SNAPSHOTS_HELD * snapshot_bytes(run) + 8.0 * (12 * min(steps + 1, 1000) ** 2 + STEP_CURVES * (steps + 1) * _replicas(run))
+    curves = STEP_CURVES * (steps + 1) * _replicas(run)
+    kept = SNAPSHOTS_HELD * snapshot_bytes(run) + 8.0 * (12 * min(steps + 1, 1000) ** 2 + curves)
     return Cost(START + rounds * replica, PROCESS + held + kept, state * groups + kept,
                 max(replica / polls, POLL_SECONDS))
 
