@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 __all__ = [  # noqa: F405
     "Abs", "Channel", "Constraint", "DataModel", "Door", "Drawing", "Estimator", "Experiment", "Field", "GradientDescent",
     "Langevin", "Linear", "LinearUpdate", "Logistic", "LossFamily", "Mixture", "NetworkConstraint", "PSpin", "PersistentSGD",
-    "PhaseRetrieval", "Random", "Ridge", "Run", "SGD", "Sign", "SmoothHinge", "Spectral", "Sphere", "Square", "Start", "Teacher",
-    "UserError", "Warm", "__version__", "bayes", "boolean", "choice", "compare", "convergence_study", "fixed_point", "integer",
-    "load", "load_run", "number", "option", "parse_run", "register_loss", "register_observable", "register_preprocessing",
-    "report", "scan", "solve", "start_law",
+    "PhaseRetrieval", "Random", "Ridge", "Run", "SGD", "ScheduleForm", "Sign", "SmoothHinge", "Spectral", "Sphere", "Square",
+    "Start", "Teacher", "UserError", "Warm", "__version__", "bayes", "boolean", "choice", "compare", "convergence_study",
+    "fixed_point", "integer", "load", "load_run", "number", "option", "parse_run", "quantity", "register_loss",
+    "register_observable", "register_preprocessing", "report", "scan", "solve", "start_law",
 ]
 
 name_cache()        # before anything is compiled

@@ -21,7 +21,7 @@ from dmft.committee.nesterov import UnitsAtWeights
 from dmft.committee.rows import SumPlaces, sums_in_use
 from dmft.committee.state import UnitState
 from dmft.committee.weights import UnitDrive, UnitPoint, widened
-from dmft.core.cuda_numbers import defines, enum
+from dmft.core.cuda_numbers import defines, enum, records_source
 from dmft.core.device import CUDA, WARP, Gpu, source
 from dmft.equations.blocks import NONE
 from dmft.equations.history import History, Plan
@@ -32,6 +32,7 @@ from dmft.samples.gpu import OnDevice
 from dmft.samples.launches import MOVERS, SAMPLE_SOURCE, Sums, whole_lines
 from dmft.samples.sampling import Sampling, tangent_indices
 from dmft.samples.tangents import Bounds
+from dmft.samples.written_steps import PLANNED_NUMBERS, PLANNED_STEP, plan_size, step_of
 
 UNIT_KERNELS = ("fields", "row_sums", "bounds", "response_sums", "add_parts", "move", "control", "next_tangents", "merge_columns",
                 "merge_rows")
@@ -39,6 +40,17 @@ MOST_BLOCKS = 8  # of samples; a line of their sums has 3 p^2 numbers for every 
 UNUSED = -(1 << 62)  # in place of a slot that has not been used yet, behind all others
 UNIT_SOURCES = tuple(Path(__file__).parent / "cuda" / name for name in ("units.cu", "responses.cu"))
 _ENDS = 64  # blocks of threads that share out the columns of the sums over parts
+
+
+def unit_present(units: int, directions: int) -> np.dtype:
+    """What the losses need besides the samples."""
+    return np.dtype([("scale", float), ("a", float, (units,)), ("beta", float, (units,)), ("m", float, (units, directions))])
+
+
+def unit_rates(units: int) -> np.dtype:
+    """What moves the samples from a step on, but for memory and chi_weights, which lie behind it."""
+    numbers = "eta", "thermal", "fraction", "p_on", "p_off", "unused"  # an even number, so that lines of p numbers are aligned
+    return np.dtype([(name, float) for name in numbers] + [(name, float, (units, units)) for name in ("A", "keep", "chi_root")])
 
 
 class UnitTiling(NamedTuple):
@@ -102,11 +114,13 @@ class GpuUnits:
         self.on = gpu.put(np.ones(1, np.int32))  # one solution, which always moves
         self.row = Sums(gpu, 1, self.places.numbers + 3 * p * slots * p, self.blocks, self.parts)
         self.queue, self._begun = gpu.queue(), False
-        self.present = gpu.mirror((2, 1 + 2 * p + p * k))  # struct Present of units.cu, and that of the weights
-        self.rates = gpu.mirror(6 + 3 * p * p + 2 * slots * p * p)  # struct Rates, memory, chi_weights
-        small, wide = self.rates.host[6 : 6 + 3 * p * p], self.rates.host[6 + 3 * p * p :]
-        self.small, self.wide = small.reshape(3, p, p), wide.reshape(2, slots * p, p)
-        self.plan = gpu.mirror(8 + 2 * slots + 3 * history.levels, np.int64)  # struct Step, order, merges, held slots
+        present, rates = unit_present(p, k), unit_rates(p)
+        self.present = gpu.mirror((2, present.itemsize // 8))  # that of the gradients, and that of the weights
+        self.presents = self.present.host.view(present)[:, 0]
+        numbers = rates.itemsize // 8
+        self.rates = gpu.mirror(numbers + 2 * slots * p * p)  # and memory, chi_weights
+        self.numbers, self.wide = self.rates.host[:numbers].view(rates), self.rates.host[numbers:].reshape(2, slots * p, p)
+        self.plan = gpu.mirror(plan_size(slots, history.levels), np.int64)
         self.held = self.plan.device[-slots:]
         self._note_held()
         self.plan.send()
@@ -131,8 +145,11 @@ class GpuUnits:
                    "LANES": WARP, "SOME": tiling.some, "ACROSS": self.across, "OWN": own, "AHEAD": tiling.ahead,
                    "ROWS_AHEAD": tiling.rows_ahead, "MOVERS": MOVERS}
         kind = "float" if np.dtype(dtype) == np.float32 else "double"
+        structs = {"Present": unit_present(network.units, network.directions), "Rates": unit_rates(network.units),
+                   "Step": PLANNED_STEP}
         return "\n".join((source(CUDA / "philox.cuh"), cuda_source(), activation_source(network.activation),
                           cuda_formulas(network.units, network.directions),
+                          records_source(**structs),
                           enum(places | {"NUMBERS": self.places.numbers}), f"typedef {kind} stored;", defines(numbers),
                           source(CUDA / "lanes.cuh")))
 
@@ -147,11 +164,9 @@ class GpuUnits:
 
     def begin_sums(self, point: UnitPoint | UnitState) -> None:
         """Let the card begin with what `row_sums` will be asked for."""
-        e, p = self.experiment, self.network.units
-        for at, m in enumerate((point.m, point.m_w) if self.at_weights else (point.m,)):
-            line = self.present.host[at]
-            line[0], line[1 : 1 + p], line[1 + p : 1 + 2 * p] = e.scale_n[min(self.n, e.steps - 1)], point.a, point.beta
-            line[1 + 2 * p :] = m.ravel()
+        e, present = self.experiment, self.presents
+        present["scale"], present["a"], present["beta"] = e.scale_n[min(self.n, e.steps - 1)], point.a, point.beta
+        present["m"][0], present["m"][1] = point.m, point.m_w if self.at_weights else point.m
         self.queue.run(("sums", int(e.loss_n[self.n]), self.n % 2), self._sums, record=not self.at_weights)
         self._begun = True
 
@@ -194,14 +209,17 @@ class GpuUnits:
     def advance(self, drive: UnitDrive, plan: Plan) -> None:
         """As CommitteeSamples.advance."""
         e, slots, order = self.experiment, self.slots, self.order
-        chain, merges, rates, lines = e.batches.chain(self.n), len(plan.merges), self.rates.host, self.plan.host
-        rates[:5] = e.eta_n[self.n], drive.thermal, chain.fraction, chain.p_on, chain.p_off
-        self.small[0], self.small[1], self.small[2] = drive.A, drive.keep, drive.chi_root
+        chain, merges, rates, lines = e.batches.chain(self.n), len(plan.merges), self.numbers, self.plan.host[PLANNED_NUMBERS:]
+        rates["eta"], rates["thermal"], rates["fraction"] = e.eta_n[self.n], drive.thermal, chain.fraction
+        rates["p_on"], rates["p_off"] = chain.p_on, chain.p_off
+        rates["A"], rates["keep"], rates["chi_root"] = drive.A, drive.keep, drive.chi_root
         put_turned(drive.memory, self.wide[0])
         put_turned(drive.chi_weights, self.wide[1])
-        lines[:8] = len(order), self.history.stop[plan.slot], merges, plan.slot, self.n, chain.kind, chain.period, chain.begin
-        lines[8 : 8 + len(order)] = order
-        lines[8 + slots : 8 + slots + 3 * merges] = plan.merges.ravel()
+        (step,) = step_of(self.plan.host)
+        step.active, step.used, step.merges, step.slot = len(order), self.history.stop[plan.slot], merges, plan.slot
+        step.n, step.kind, step.period, step.epochs_from = self.n, chain.kind, chain.period, chain.begin
+        lines[: len(order)] = order
+        lines[slots : slots + 3 * merges] = plan.merges.ravel()
         self._note_held()
         self.queue.run(("step", merges > 0, self.n % 2), partial(self._step, merges > 0), record=not self.at_weights)
         self.n += 1

@@ -45,6 +45,17 @@ def fields_of(record: type) -> dict[str, str]:
     return {field: _FIELDS[hint] for field, hint in get_type_hints(record).items()}
 
 
+def records_source(**records: np.dtype) -> str:
+    """Structs of NumPy's records for sources written by hand, as they lie in memory, names as there; a field may be an array."""
+    lines = []
+    for name, dtype in records.items():
+        parts = [(field, *(dtype[field].subdtype or (dtype[field], ()))) for field in dtype.names or ()]
+        fields = (f" {'long long' if kind.kind == 'i' else 'double'} {field}{''.join(f'[{size}]' for size in shape)};"
+                  for field, kind, shape in parts)
+        lines.append(f"struct {name} {{{''.join(fields)} }};")
+    return "\n".join(lines) + "\n"
+
+
 def enum(codes: Mapping[str, int]) -> str:
     """Numbers by their names."""
     return f"enum {{ {', '.join(f'{name} = {int(value)}' for name, value in codes.items())} }};"

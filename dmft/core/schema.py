@@ -12,7 +12,7 @@ import dataclasses
 import json
 import math
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -314,6 +314,31 @@ def show(value: Any) -> str:
     except (TypeError, ValueError, RecursionError):
         shown = f"a {type(value).__name__}"
     return _plain(shown)
+
+
+class Table(Mapping):
+    """An inline table of a run file as an immutable value, which can be compared, hashed and written back."""
+
+    def __init__(self, entries: Mapping[str, Any]):
+        self._entries = tuple(entries.items())
+
+    def __getitem__(self, key: str) -> Any:
+        return dict(self._entries)[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict(self._entries))
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._entries))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mapping) and dict(self) == dict(other)
+
+    def __repr__(self) -> str:
+        return repr(dict(self._entries))
 
 
 # --- writing ----------------------------------------------------------------------------------------------

@@ -69,9 +69,9 @@ _MADE = {StepCoefficients: Struct.of("StepCoefficients", eta="real", keep="real"
          Correlations: Struct.of("Correlations", Q=_TABLE, Q_row=_LINE, Q_now="real"),
          Responses: Struct.of("Responses", R=_TABLE, R_row=_LINE, stop=Cells("int")),
          FieldOverlaps: Struct.of("FieldOverlaps", past=_LINE, now="real")}
-SAMPLE_STRUCTS = {name: Struct.of_record(name, kind) for name, kind in (("Rates", SAMPLE_RATES), ("Present", PRESENT))}
+_FOR_SAMPLES = {name: Struct.of_record(name, kind) for name, kind in (("Rates", SAMPLE_RATES), ("Present", PRESENT))}
 _STRUCTS = {each.name: each for each in (_COUNTS, _NOW, _GIVEN, _BY, _USE, _BLOCKS, _RULE, _SOLUTION,
-                                         Struct.of_record("Moving", STEP_ORDERS), *_MADE.values())} | SAMPLE_STRUCTS
+                                         Struct.of_record("Moving", STEP_ORDERS), *_MADE.values())} | _FOR_SAMPLES
 _BY_HAND = {dot: "real", total: "real", largest: "real", row_products: "void", add_rows: "void", add_short_rows: "void",
             forward: "void", backward: "void", join_rows: "int", merge_vector: "void", merge_matrix: "void", kernel_weights: "void"}
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from dmft.core import schema
 from dmft.core.errors import RunError
-from dmft.core.schema import boolean, number, option
+from dmft.core.schema import Table, boolean, number, option
 from dmft.model import registry
 from dmft.model.clock import SCHEDULED, Clock, make_clock, phase_tables
 from dmft.model.kinds import SGD, Kind, PersistentSGD
 from dmft.model.registry import Named, key_of, named
-from dmft.model.schedules import Setting, Table
+from dmft.model.schedules import Setting
 from dmft.model.updates import LinearUpdate
 
 MAX_STEPS = 10**9  # of a run with a constant learning rate

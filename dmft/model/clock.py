@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from dmft.core.schema import choice, integer, number
+from dmft.core.schema import Table, choice, integer, number
 from dmft.model.registry import check_name
-from dmft.model.schedules import Schedule, Setting, Table, scheduled
+from dmft.model.schedules import Setting, schedule_of, scheduled
 
 MOST_SCHEDULED = 10**7  # most steps of a run whose learning rate changes
 _TINY = 1e-6  # share of a step by which rounding may have moved a time
@@ -50,7 +50,7 @@ class Clock:
         for begin, given in zip(self.begins, settings, strict=True):
             if given is not None:
                 since = self.t[begin:-1] - self.t[begin]
-                result[begin:] = Schedule(given).at(since, np.arange(self.steps - begin), self.eta[begin:])
+                result[begin:] = schedule_of(given).at(since, np.arange(self.steps - begin), self.eta[begin:])
         return result
 
     def nearest(self, times: np.ndarray) -> np.ndarray:
@@ -64,10 +64,10 @@ def make_clock(learning_rate: Setting, phases: tuple[Table, ...], t_max: float) 
     if isinstance(learning_rate, float) and not phases:
         steps = max(1, round(t_max / learning_rate))
         return Clock(np.full(steps, learning_rate), learning_rate * np.arange(steps + 1), (0,))
-    rate, begins, origin = Schedule(learning_rate), [0], 0.0
+    rate, begins, origin = schedule_of(learning_rate), [0], 0.0
     too_long = f"a learning rate that reaches t_max = {t_max:g} within {MOST_SCHEDULED:g} steps"
     # of the phases from each one on, the largest rate: whether t_max can be reached at all is seen without taking the steps
-    named = [Schedule(phase["learning_rate"]).largest if "learning_rate" in phase else 0.0 for phase in phases]
+    named = [schedule_of(phase["learning_rate"]).largest if "learning_rate" in phase else 0.0 for phase in phases]
     later = [max(named[i:], default=0.0) for i in range(len(phases) + 1)]
     etas: list[float] = []
     t, n = 0.0, 0
@@ -79,7 +79,7 @@ def make_clock(learning_rate: Setting, phases: tuple[Table, ...], t_max: float) 
                 raise ValueError(f"phases of at least one step each, and phase {len(begins)} leaves none to the one before it")
             begins.append(n)
             origin = t
-            rate = Schedule(phases[len(begins) - 2].get("learning_rate", rate.setting))
+            rate = schedule_of(phase["learning_rate"]) if "learning_rate" in (phase := phases[len(begins) - 2]) else rate
             eta = float(rate.at(0.0, 0, 0.0))
         if n and t_max - t < 0.5 * eta:
             break

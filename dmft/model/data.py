@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 
+from dmft.core.schema import Table
 from dmft.model.algorithm import AlgorithmConfig
+from dmft.model.clock import SCHEDULED
 from dmft.model.constraints import Constraint
 from dmft.model.law import DataModel
 from dmft.model.loss import Loss
 from dmft.model.loss_family import LossFamily, like
 from dmft.model.problem import ProblemConfig
-from dmft.model.registry import Named, find, make, name_of
+from dmft.model.registry import Named, find, make, name_of, unknown
 from dmft.model.starts import Start
 
 
@@ -59,8 +61,26 @@ def named_losses(problem: ProblemConfig, algorithm: AlgorithmConfig) -> list[tup
     return [(f'{place} = "{name_of(name)}"', name) for place, name in found]
 
 
+def named_schedules(problem: ProblemConfig, algorithm: AlgorithmConfig) -> list[tuple[str, Table]]:
+    """The forms of schedules that a run file names, each with the place where it does."""
+    found = [(f"[{home}] {key}", getattr(section, key)) for home, section in (("problem", problem), ("algorithm", algorithm))
+             for key in SCHEDULED if hasattr(section, key)]
+    found += [(f"[[phase]] {i + 1}: {key}", phase.get(key)) for i, phase in enumerate(algorithm.phase) for key in SCHEDULED]
+    return [(place, setting) for place, setting in found if isinstance(setting, Table)]
+
+
+def unknown_part(problem: ProblemConfig, algorithm: AlgorithmConfig, reading: bool) -> str:
+    """What is wrong with the first loss or schedule that nobody has registered; "" where there is none. reading: of a result, which
+    needs the learning rate alone: its times follow from it."""
+    parts: list[tuple[str, str, Named]] = [] if reading else [("loss", *each) for each in named_losses(problem, algorithm)]
+    parts += [("schedule", *each) for each in named_schedules(problem, algorithm) if not reading or "learning_rate" in each[0]]
+    return next((f"{place}: {unknown(role, value)}" for role, place, value in parts if find(role, value) is None), "")
+
+
 def is_known(problem: ProblemConfig, algorithm: AlgorithmConfig) -> bool:
     """Whether all that a run names is registered here: a result may be read where a user's plugin is missing."""
     parts = [(key, getattr(problem, key)) for key in ("data", "start", "constraint")]
     parts += [("labels", problem.labels)] if problem.labels else []
-    return all(find(key, value) for key, value in [*parts, *(("loss", name) for _, name in named_losses(problem, algorithm))])
+    parts += [("loss", name) for _, name in named_losses(problem, algorithm)]
+    parts += [("schedule", form) for _, form in named_schedules(problem, algorithm)]
+    return all(find(key, value) for key, value in parts)

@@ -24,7 +24,7 @@ from dmft.model.network import TwoLayer, network_of
 from dmft.model.network_errors import network_errors, specialisations
 from dmft.model.preprocessing import spectral_loss
 from dmft.model.runfile import Run
-from dmft.model.schedules import Schedule
+from dmft.model.schedules import schedule_of
 from dmft.model.spectral import PowerIteration
 from dmft.model.starts import Start
 from dmft.model.support import check_support
@@ -212,10 +212,10 @@ def _jumps(run: Run) -> np.ndarray:
     for key, setting in {**settings, "ridge": run.problem.ridge}.items():
         if setting is None:
             continue
-        jumps |= Schedule(setting).jumps(clock.t[:-1], clock.eta)
+        jumps |= schedule_of(setting).jumps(clock.t[:-1], clock.eta)
         for begin, phase in zip(clock.begins[1:], algorithm.phase, strict=True):
             if key in phase:
-                jumps[begin:] |= Schedule(phase[key]).jumps(clock.t[begin:-1] - clock.t[begin], clock.eta[begin:])
+                jumps[begin:] |= schedule_of(phase[key]).jumps(clock.t[begin:-1] - clock.t[begin], clock.eta[begin:])
     return jumps
 
 

@@ -14,6 +14,7 @@ from dmft.model.p_spin import PSpin
 from dmft.model.preprocessing import register_preprocessing
 from dmft.model.runfile import Experiment, Run, load_run, parse_run
 from dmft.model.sample_averages import register_observable
+from dmft.model.schedules import ScheduleForm, quantity
 from dmft.model.starts import Random, Spectral, Start, Warm
 from dmft.model.teacher import Teacher
 from dmft.model.updates import LinearUpdate
@@ -21,7 +22,7 @@ from dmft.model.updates import LinearUpdate
 __all__ = [
     "Abs", "Channel", "Constraint", "DataModel", "Door", "Drawing", "Experiment", "Field", "GradientDescent", "Langevin",
     "Linear", "LinearUpdate", "Logistic", "LossFamily", "Mixture", "NetworkConstraint", "PSpin", "PersistentSGD",
-    "PhaseRetrieval", "Random", "Ridge", "Run", "SGD", "Sign", "SmoothHinge", "Spectral", "Sphere", "Square", "Start", "Teacher",
-    "Warm", "boolean", "choice", "integer", "load_run", "number", "option", "parse_run", "register_loss", "register_observable",
-    "register_preprocessing",
+    "PhaseRetrieval", "Random", "Ridge", "Run", "SGD", "ScheduleForm", "Sign", "SmoothHinge", "Spectral", "Sphere", "Square",
+    "Start", "Teacher", "Warm", "boolean", "choice", "integer", "load_run", "number", "option", "parse_run", "quantity",
+    "register_loss", "register_observable", "register_preprocessing",
 ]

@@ -18,8 +18,7 @@ from dataclasses import Field, dataclass
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from dmft.core.errors import UserError, did_you_mean
-from dmft.core.schema import Check, option, told_as
-from dmft.model.schedules import Table
+from dmft.core.schema import Check, Table, option, told_as
 
 Named = str | Table  # what a run file gives for a role: a name, or a table with its `kind` and its keys
 Refusal = str | tuple[str, str]  # why something is not meant for a combination; or (key, or key = value; why)
@@ -69,7 +68,8 @@ class Physics:
     @property
     def table(self) -> dict[str, Any]:
         """Name and keys, as a run file would give them."""
-        return {KIND: self.name} | {each: getattr(self, each) for each in options(type(self))}
+        given = {each: getattr(self, each) for each in options(type(self))}
+        return {KIND: self.name} | {each: value for each, value in given.items() if value is not None}
 
 
 AnyPhysics = TypeVar("AnyPhysics", bound=Physics)
@@ -107,7 +107,8 @@ def find(key: str, value: Any) -> type[Physics] | None:
 def options(cls: type[Physics] | None) -> dict[str, Field[Any]]:
     """The keys of a member."""
     fields = dataclasses.fields(cls) if cls else ()  # type: ignore[arg-type]
-    return {field.name: field for field in fields if "check" in field.metadata}
+    in_order = sorted(fields, key=lambda field: field.kw_only is True)  # as a call has them
+    return {field.name: field for field in in_order if "check" in field.metadata}
 
 
 def make(role: type[AnyPhysics], value: Named, section: Any = None) -> AnyPhysics:
@@ -141,29 +142,36 @@ def check_name(key: str) -> Check:
             raise ValueError(f'a name, or a table {{{KIND} = "...", ...}}')
         cls = find(key, value)
         if cls is None:
-            return _frozen(value)
-        known, checked = options(cls), {KIND: value[KIND]}
-        for each in value:
-            if each not in known and each != KIND:
-                raise ValueError(f"a table with keys of {cls.name!r} ({', '.join(known) or 'it has none'}), and '{each}' is not one"
-                                 + did_you_mean(each, known))
-        for each, field in known.items():
-            if each not in value and field.default is dataclasses.MISSING:
-                raise ValueError(f"a table with the key '{each}' ({field.metadata['doc']})")
-            try:
-                checked[each] = field.metadata["check"](value[each]) if each in value else field.default
-            except ValueError as error:
-                raise ValueError(f"a table whose {each} is {error}") from None
-        return Table(checked) if known else value[KIND]
+            return frozen(value)
+        table = check_table(cls, value)
+        return table if options(cls) else value[KIND]
 
     return told_as(check, role=key)
 
 
-def _frozen(value: Any) -> Any:
+def check_table(cls: type[Physics], value: Mapping[str, Any], instead: Mapping[Check, Check] | None = None) -> Table:
+    """A table of a member with its keys checked, and defaults put in. instead: checks that take the place of some."""
+    known, checked = options(cls), {KIND: value[KIND]}
+    for each in value:
+        if each not in known and each != KIND:
+            raise ValueError(f"a table with keys of {cls.name!r} ({', '.join(known) or 'it has none'}), and '{each}' is not one"
+                             + did_you_mean(each, known))
+    for each, field in known.items():
+        if each not in value and field.default is dataclasses.MISSING:
+            raise ValueError(f"a table with the key '{each}' ({field.metadata['doc']})")
+        check = field.metadata["check"]
+        try:
+            checked[each] = (instead or {}).get(check, check)(value[each]) if each in value else field.default
+        except ValueError as error:
+            raise ValueError(f"a table whose {each} is {error}") from None
+    return Table({each: found for each, found in checked.items() if found is not None})
+
+
+def frozen(value: Any) -> Any:
     """A value of a run file as one that can be compared and hashed."""
     if isinstance(value, Mapping):
-        return Table({key: _frozen(each) for key, each in value.items()})
-    return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value
+        return Table({key: frozen(each) for key, each in value.items()})
+    return tuple(map(frozen, value)) if isinstance(value, (list, tuple)) else value
 
 
 def key_of(cls: type[Physics], name: str, neutral: Any = None) -> Any:

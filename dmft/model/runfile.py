@@ -23,7 +23,7 @@ from dmft.core.notebook import html_card
 from dmft.core.schema import boolean, choice, integer, number, option, text
 from dmft.model import registry
 from dmft.model.algorithm import AlgorithmConfig, check_algorithm
-from dmft.model.data import data_text, is_known, is_sampled, named_losses
+from dmft.model.data import data_text, is_known, is_sampled, unknown_part
 from dmft.model.network import PROBLEM_KEYS, SINGLE_KEYS, NetworkConfig, completed, names_known
 from dmft.model.problem import ProblemConfig
 from dmft.model.sample_averages import averages, names_of_observables
@@ -363,12 +363,11 @@ def _build(document: Mapping[str, Any], source: str, any_loss: bool) -> Run:
         for key, reason in registry.unused(section).items():
             if key in table and not any_loss:
                 raise RunError(f"{source}: [{name}] key '{key}' is not used with {reason}; remove it")
+    if reason := unknown_part(parts["problem"], parts["algorithm"], any_loss):
+        raise RunError(f"{source}: {reason}")
     check_algorithm(parts["algorithm"], registry.unused(parts["problem"]), source)
     run = Run(**parts)
     if not any_loss:
-        for place, loss in named_losses(run.problem, run.algorithm):
-            if registry.find("loss", loss) is None:
-                raise RunError(f"{source}: {place}: {registry.unknown('loss', loss)}")
         try:
             averages(run.theory.observables)
         except UserError as error:

@@ -1,112 +1,150 @@
 """Quantities that change in time. Eq. [schedule].
 
-A setting of a run file is a number, `[[time, value], ...]` (constant from each time on), or a table:
-
-    {kind = "steps", points = [[step, value], ...]}                      constant from each step on
-    {kind = "power", start = v, exponent = p, time = t0}                 v (1 + t/t0)^-p
-    {kind = "linear" | "cosine", start = v, end = w, time = t1}          from v to w at t1, then w
-
-where `steps = n0` may stand instead of `time = t0`: the schedule then follows the step instead of the time.
+A setting of a run file is a number, `[[time, value], ...]` (constant from each time on), or a table whose `kind` names one of the
+forms below, each a class with its keys and its formula; a user's plug-in may add one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import KW_ONLY
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dmft.core import schema
-from dmft.core.schema import number
+from dmft.core.schema import Table, number, option
+from dmft.model.registry import Physics, check_table, find, frozen, make, names
 
 Points = tuple[tuple[float, float], ...]
-_SCALES = ("time", "steps")
-_FORMS = {"power": ("start", "exponent"), "linear": ("start", "end"), "cosine": ("start", "end")}
-_ROUNDING = 1e-6  # share of a step: a step that begins at the time of a change, up to rounding, has the new value
-
-
-class Table(Mapping):
-    """An inline table of a run file as an immutable value, which can be compared, hashed and written back."""
-
-    def __init__(self, entries: Mapping[str, Any]):
-        self._entries = tuple(entries.items())
-
-    def __getitem__(self, key: str) -> Any:
-        return dict(self._entries)[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(dict(self._entries))
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def __hash__(self) -> int:
-        return hash(frozenset(self._entries))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Mapping) and dict(self) == dict(other)
-
-    def __repr__(self) -> str:
-        return repr(dict(self._entries))
-
-
+Numbers = np.ndarray | float
 Setting = float | Points | Table
+_ROUNDING = 1e-6  # share of a step: a step that begins at the time of a change, up to rounding, has the new value
+_PROBED = np.append(0.0, np.logspace(-3, 3, 25))  # x at which the values of a user's form are looked at
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """The values of a quantity in time, from its setting in a run file."""
+# --- checks of keys, in whose place stand those of the quantity that a schedule is for ---------------------------------------
 
-    setting: Setting
+def quantity(value: Any) -> float:
+    """The check of a key of a schedule that is a value of the quantity: it must be one that the quantity may have."""
+    return number()(value)
 
-    def at(self, t: np.ndarray | float, step: np.ndarray | int, eta: np.ndarray | float) -> np.ndarray:
-        """The values at steps that begin at times t and last eta; both count from where the schedule begins."""
-        setting = self.setting
-        if isinstance(setting, float):
-            return np.full(np.shape(t), setting)
-        if isinstance(setting, tuple):
-            return _piecewise(setting, np.asarray(t) + _ROUNDING * np.asarray(eta))
-        if setting["kind"] == "steps":
-            return _piecewise(setting["points"], np.asarray(step))
-        x = np.asarray(t) / setting["time"] if "time" in setting else np.asarray(step) / setting["steps"]
-        if setting["kind"] == "power":
-            return setting["start"] * (1.0 + x) ** -setting["exponent"]
-        x = np.minimum(x, 1.0)
-        if setting["kind"] == "cosine":
-            x = 0.5 * (1.0 - np.cos(np.pi * x))
-        return setting["start"] + (setting["end"] - setting["start"]) * x
 
-    @property
-    def falling(self) -> bool:
-        """Whether no later value is above the present one."""
-        return isinstance(self.setting, Table) and self.setting["kind"] == "power"
+def listed(value: Any) -> Points:
+    """The check of a key of a schedule that is a list [[0, value], [n1, value], ...]."""
+    return _points(value, quantity, "a list of pairs")
+
+
+# --- forms -----------------------------------------------------------------------------------------------------------------
+
+class Schedule(Physics, key="schedule", section="algorithm"):
+    """The values of a quantity in time."""
+
+    falling: ClassVar[bool] = False  # whether no later value is above the present one
+    lists: ClassVar[bool] = False  # whether it lists its values one by one, so that they jump
 
     @property
     def largest(self) -> float:
-        """A bound of the values."""
-        setting = self.setting
-        if isinstance(setting, float):
-            return setting
-        if isinstance(setting, tuple) or setting["kind"] == "steps":
-            return max(value for _, value in (setting if isinstance(setting, tuple) else setting["points"]))
-        return max(setting["start"], setting.get("end", 0.0))
+        """A bound of the values, where one is known."""
+        return math.inf
+
+    def at(self, t: Numbers, step: Numbers, eta: Numbers) -> np.ndarray:
+        """The values at steps that begin at times t and last eta; both count from where the schedule begins."""
+        raise NotImplementedError
 
     def jumps(self, t: np.ndarray, eta: np.ndarray) -> np.ndarray:
         """(steps,): whether a step has another value than the step before it, in a schedule that lists its values one by one; False
         everywhere for smooth schedules."""
-        setting = self.setting
-        named = isinstance(setting, tuple) or (isinstance(setting, Table) and setting["kind"] == "steps")
-        values = self.at(t, np.arange(len(t)), eta)
-        return np.append(False, np.diff(values) != 0) if named else np.zeros(len(t), bool)
+        return np.append(False, np.diff(self.at(t, np.arange(len(t)), eta)) != 0) if self.lists else np.zeros(len(t), bool)
 
 
-def _piecewise(points: Points, x: np.ndarray) -> np.ndarray:
-    """The piecewise constant function with these (first x, value) at x."""
-    firsts, values = np.array(points, float).T
-    return values[np.searchsorted(firsts, x, side="right") - 1]
+class Steps(Schedule, name="steps"):
+    """Constant from each step on."""
 
+    points: Points = option(listed, doc="[[0, v0], [n1, v1], ...]: first step and value")
+    lists = True
+
+    @property
+    def largest(self) -> float:
+        return max(value for _, value in self.points)
+
+    def at(self, t: Numbers, step: Numbers, eta: Numbers) -> np.ndarray:
+        return self._piecewise(np.asarray(step))
+
+    def _piecewise(self, x: np.ndarray) -> np.ndarray:
+        """The piecewise constant function with these (first x, value) at x."""
+        firsts, values = np.array(self.points, float).T
+        return values[np.searchsorted(firsts, x, side="right") - 1]
+
+
+class Times(Steps):
+    """Constant from each time on."""
+
+    def at(self, t: Numbers, step: Numbers, eta: Numbers) -> np.ndarray:
+        return self._piecewise(np.asarray(t) + _ROUNDING * np.asarray(eta))
+
+
+class ScheduleForm(Schedule):
+    """A function `value(x)` of x = t/time, or of x = n/steps: a run file gives one of these two keys."""
+
+    _: KW_ONLY
+    time: float | None = option(number(0.0, above=True), None, "the time at which x = 1")
+    steps: float | None = option(number(0.0, above=True), None, "the step at which x = 1")
+
+    def at(self, t: Numbers, step: Numbers, eta: Numbers) -> np.ndarray:
+        return self.value(np.asarray(t) / self.time if self.time else np.asarray(step) / self.steps)
+
+    def value(self, x: np.ndarray) -> np.ndarray:
+        """The values at x >= 0, entry by entry."""
+        raise NotImplementedError
+
+
+class Power(ScheduleForm, name="power"):
+    """start (1 + x)^-exponent."""
+
+    start: float = option(quantity, doc="first value")
+    exponent: float = option(number(0.0), doc="of the decay")
+    falling = True
+
+    @property
+    def largest(self) -> float:
+        return self.start
+
+    def value(self, x: np.ndarray) -> np.ndarray:
+        return self.start * (1.0 + x) ** -self.exponent
+
+
+class Ramp(ScheduleForm, name="linear"):
+    """From start to end at x = 1, then end."""
+
+    start: float = option(quantity, doc="first value")
+    end: float = option(quantity, doc="last value")
+
+    @property
+    def largest(self) -> float:
+        return max(self.start, self.end)
+
+    def value(self, x: np.ndarray) -> np.ndarray:
+        return self.start + (self.end - self.start) * np.minimum(x, 1.0)
+
+
+class Cosine(Ramp, name="cosine"):
+    """The same along half a cosine."""
+
+    def value(self, x: np.ndarray) -> np.ndarray:
+        return super().value(0.5 * (1.0 - np.cos(np.pi * np.minimum(x, 1.0))))
+
+
+def schedule_of(setting: Setting) -> Schedule:
+    """The schedule of a setting of a run file; a number is constant from time 0 on."""
+    if isinstance(setting, Table):
+        return make(Schedule, setting)
+    return Times(((0.0, setting),) if isinstance(setting, float) else setting)
+
+
+# --- keys of run files -----------------------------------------------------------------------------------------------------
 
 def scheduled(what: str, low: float, high: float | None = None, above: bool = False, below: bool = False) -> schema.Check:
     """The check of a run file's key that takes a number in [low, high] or a schedule of such numbers; `what` names the values."""
@@ -115,8 +153,10 @@ def scheduled(what: str, low: float, high: float | None = None, above: bool = Fa
     wanted = (f"a number {bounds} or a schedule [[0.0, {what}0], [t1, {what}1], ...] with increasing times and values {bounds}")
 
     def check(value: Any) -> Setting:
+        if isinstance(value, Schedule):
+            value = value.table
         if isinstance(value, Mapping):
-            return _formula(value, one, bounds)
+            return _form(value, one, bounds)
         if not isinstance(value, (list, tuple)):
             return one(value)
         return _points(value, one, wanted)
@@ -138,23 +178,30 @@ def _points(value: Any, one: schema.Check, wanted: str) -> Points:
     return points
 
 
-def _formula(value: Mapping[str, Any], one: schema.Check, bounds: str) -> Table:
-    """The check of a table: returns it with checked values."""
-    forms = ('kind = "steps" with points = [[0, v0], [n1, v1], ...], "power" with start and exponent, "linear" or "cosine" with '
-             f"start and end, and time or steps for these three; values {bounds}")
-    kind, keys = value.get("kind"), set(value) - {"kind"}
-    if kind == "steps":
-        if keys != {"points"}:
-            raise ValueError(forms)
-        return Table({"kind": kind, "points": _points(value["points"], one, f"{forms}; steps increasing from 0")})
-    if not isinstance(kind, str) or kind not in _FORMS:
-        raise ValueError(forms)
-    scales = keys & set(_SCALES)
-    if len(scales) != 1 or keys - scales != set(_FORMS[kind]):
-        raise ValueError(forms)
+def _form(value: Mapping[str, Any], one: schema.Check, bounds: str) -> Table:
+    """The check of a table: returns it with checked values. As elsewhere the name may be one that is not known."""
+    cls = find(Schedule.key, value)
+    if cls is None:
+        if not isinstance(value.get("kind"), str):
+            raise ValueError(f'a table {{kind = "...", ...}} whose kind is one of {", ".join(names(Schedule.key))}')
+        return frozen(value)
+    wanted = f"[[0, v0], [n1, v1], ...] with increasing steps and values {bounds}"
+    table = check_table(cls, value, {quantity: one, listed: lambda points: _points(points, one, wanted)})
+    if issubclass(cls, ScheduleForm):
+        if ("time" in table) == ("steps" in table):
+            raise ValueError(f"a table of {cls.name!r} with one of the keys 'time' and 'steps'")
+        if not cls.built_in:
+            _probe(cls(**{key: each for key, each in table.items() if key != "kind"}), one)
+    return table
+
+
+def _probe(form: ScheduleForm, one: schema.Check) -> None:
+    """ValueError if a user's form has values that the quantity cannot have, or none."""
+    found = ""
     try:
-        checked = {key: number(0.0)(value[key]) if key == "exponent" else one(value[key]) for key in _FORMS[kind]}
-        scale = next(iter(scales))
-        return Table({"kind": kind, **checked, scale: number(0.0, above=True)(value[scale])})
-    except ValueError:
-        raise ValueError(forms) from None
+        for x, value in zip(_PROBED.tolist(), np.broadcast_to(form.value(_PROBED), _PROBED.shape).tolist()):
+            found = f"it is {value} at x = {x:g}"
+            one(value)
+    except (ArithmeticError, AttributeError, LookupError, NameError, NotImplementedError, TypeError, ValueError) as error:
+        found = found or f"{type(error).__name__}: {error}".partition("\n")[0]
+        raise ValueError(f"a table of {form.name!r} whose value(x) is {schema.wanted_by(one)} for x >= 0 ({found})") from None

@@ -14,13 +14,14 @@ from dmft.model import registry
 from dmft.model.algorithm import AlgorithmConfig
 from dmft.model.channels import Channel
 from dmft.model.constraints import Constraint
-from dmft.model.data import data_of, make_constraint, make_loss, make_start, named_losses
+from dmft.model.data import data_of, make_constraint, make_loss, make_start, named_losses, named_schedules
 from dmft.model.law import DataModel
 from dmft.model.loss import Loss
 from dmft.model.loss_family import LossFamily, jumps_in_field
 from dmft.model.network import TwoLayer, network_of
 from dmft.model.problem import ProblemConfig
 from dmft.model.registry import Physics
+from dmft.model.schedules import Schedule
 from dmft.model.starts import Start
 from dmft.model.updates import Update
 
@@ -66,6 +67,8 @@ class Use:
         """All objects, each with its place in the run file."""
         for i, (place, name) in enumerate(named_losses(self.problem, self.algorithm)):
             yield place, registry.make(LossFamily, name, self.problem), replace(self, later=i > 0)
+        for place, form in named_schedules(self.problem, self.algorithm):
+            yield f'{place} = "{form["kind"]}"', registry.make(Schedule, form), self
         kind = self.algorithm.make_kind()
         drawing = kind.drawing
         for part in (self.data, self.channel, self.start, self.constraint, kind, *([drawing] if drawing else [])):

@@ -16,14 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dmft.core.block_cuda import structs_source
-from dmft.core.cuda_numbers import defines, enum
+from dmft.core.cuda_numbers import defines, enum, records_source
 from dmft.core.device import CUDA, WARP, Gpu, Kernel, source
 from dmft.core.errors import RunError
 from dmft.equations import random_start, rows
 from dmft.equations.blocks import NONE, BlockTable
 from dmft.equations.history import History
-from dmft.equations.on_card import SAMPLE_STRUCTS
 from dmft.equations.random_start import OVERLAP_SCALARS
 from dmft.equations.rows import GROUPS, LOSSES, SCALARS, WRONG
 from dmft.equations.state import PRESENT, SAMPLE_RATES
@@ -39,7 +37,7 @@ from dmft.samples.nesterov import AtWeights
 from dmft.samples.sampling import Draws, Sampling, tangent_indices
 from dmft.samples.state import Past, SampleState
 from dmft.samples.tangents import Bounds
-from dmft.samples.written_steps import write_plan, write_rates
+from dmft.samples.written_steps import PLANNED_NUMBERS, PLANNED_STEP, plan_size, step_of, write_plan, write_rates
 
 CUDA_KERNELS = ("fields", "bounds", "overlap_terms", "row_sums", "add_parts", "move", "next_tangents", "merge_columns",
                 "merge_rows")
@@ -113,7 +111,7 @@ class Company:
                    "GONE": GONE, "NONE": NONE, "LANES": WARP, "FOUR": FOUR, "ACROSS": ACROSS,
                    "MOVERS": MOVERS, "HELD_BYTES": HELD_BYTES, "OWN": own, "AHEAD": tiling.ahead, "ROWS_AHEAD": tiling.rows_ahead}
         formulas = "\n".join((source(CUDA / "philox.cuh"), cuda_source(), cuda_formulas(), CUDA_COLUMNS,
-                              structs_source(SAMPLE_STRUCTS),
+                              records_source(Rates=SAMPLE_RATES, Present=PRESENT, Step=PLANNED_STEP),
                               f"typedef {kind} stored;", defines(numbers), averages_source(self.averages)))
         sources = ["\n".join((loss_source(loss), formulas, source(SAMPLE_SOURCE), source(MARCH))) for loss in experiment.losses]
         self.kernel = gpu.kernels(sources[0], CUDA_KERNELS + (("averages",) if self.averages else ()))
@@ -184,7 +182,7 @@ class Company:
         self.numbers, drive = self.rates.host[:rates].view(SAMPLE_RATES), self.rates.host[rates:]
         for each in self.members:  # so that a step writes what the card gets
             each.place(each.solutions._replace(drive=drive.reshape(-1, 2, slots)), each.at)
-        self.plan = gpu.mirror(8 + 2 * slots + 3 * self.levels, np.int64)  # struct Step, order, merges, held slots
+        self.plan = gpu.mirror(plan_size(slots, self.levels), np.int64)
         self.use_plan(self.plan.device)
         self.overlaps: tuple | None = None  # arrays of `overlap_sums`, made when first asked for
         self.at_weights: list[AtWeights] = []
@@ -222,7 +220,7 @@ class Company:
         if new := [at for at in places if at not in self._summed]:
             first = self.members[new[0]]
             self.queue.wait()  # the card may not yet have taken what was written for others, which caught up with these
-            write_plan(first.at, first.history.stop, first.history.tables, self.plan.host)
+            self._write_plan(first.at, first.history.tables, self.plan.host)
             now = first.numbers
             self.launch([], new, first.n, now["m"], now["b"], now["m_w" if first.looks_ahead else "m"])
 
@@ -233,9 +231,13 @@ class Company:
     def write_move(self, n: int, at: int, tables: BlockTable, plan: np.ndarray) -> Chain:
         """Write down what step n does to the history, and its mini-batches; the history has made room for it."""
         chain = self.experiment.batches.chain(n)
-        plan[4:8] = n, chain.kind, chain.period, chain.begin
-        write_plan(at, self.members[0].history.stop, tables, plan)
+        (step,) = step_of(plan)
+        step.n, step.kind, step.period, step.epochs_from = n, chain.kind, chain.period, chain.begin
+        self._write_plan(at, tables, plan)
         return chain
+
+    def _write_plan(self, at: int, tables: BlockTable, plan: np.ndarray) -> None:
+        write_plan(at, self.members[0].history.stop, tables, step_of(plan), plan[PLANNED_NUMBERS:])
 
     def move(self, places: list[int], n: int) -> None:
         """Write down what takes some solutions, all at step n, to step n+1; `launch` does it. Their histories have made room for
@@ -258,7 +260,7 @@ class Company:
         on[...] = 0
         on[0, moving], on[1, summed] = 1, 1
         self.n, moves = n, len(moving) > 0
-        merging = moves and bool(self.plan.host[2])
+        merging = moves and bool(step_of(self.plan.host)[0].merges)
         self.use_plan(self.plan.device)
         self.queue.run(("step", int(e.loss_n[n]), n % 2, moves, merging), partial(self._step, moves, merging),
                        record=not self.at_weights)

@@ -10,12 +10,12 @@ from reproduction.paper.learning_curves import FIG2, THREE
 FINITE = tuple(replace(series, of=FIG2) for series in THREE if series.name != "sgd")
 LONGER = tuple(Series(f"{series.name}_longer", series.name, f"{series.label.split(',')[0]}, longer", tint=0.6, simulation=False)
                for series in FINITE)
-TOGETHER = tuple(series.name for series in (*FINITE, *LONGER))
+IN_BOTH_PANELS = tuple(series.name for series in (*FINITE, *LONGER))
 
 LONGTIMES = PaperFigure(
     "longtimes", "GD and persistent SGD: theory to t = 10 000, beside the theory and the simulations of figure 2",
     series=(*FINITE, *LONGER),
-    panels=(Panel("", TOGETHER), Panel("", TOGETHER, "loss", log_y=True, legend=False)),
+    panels=(Panel("", IN_BOTH_PANELS), Panel("", IN_BOTH_PANELS, "loss", log_y=True, legend=False)),
     columns=2,
     sizes={
         "quick": Size(theory={"theory.samples": 1000, "theory.replicas": 2, "theory.blocks_per_level": 8, "algorithm.t_max": 30.0}),

@@ -13,11 +13,11 @@ from dmft.core.averages import with_error
 
 OBJECTS = {"Abs", "Channel", "Constraint", "DataModel", "Door", "Drawing", "Field", "GradientDescent", "Langevin",
            "Linear", "LinearUpdate", "Logistic", "LossFamily", "Mixture", "NetworkConstraint", "PSpin", "PersistentSGD",
-           "PhaseRetrieval", "Random", "Ridge", "SGD", "Sign", "SmoothHinge", "Spectral", "Sphere", "Square", "Start", "Teacher",
-           "Warm"}
+           "PhaseRetrieval", "Random", "Ridge", "SGD", "ScheduleForm", "Sign", "SmoothHinge", "Spectral", "Sphere", "Square",
+           "Start", "Teacher", "Warm"}
 OFFERED = {"Estimator", "Experiment", "Run", "UserError", "__version__", "bayes", "boolean", "choice", "compare",
-           "convergence_study", "fixed_point", "integer", "load", "load_run", "number", "option", "parse_run", "register_loss",
-           "register_observable", "register_preprocessing", "report", "scan", "solve", "start_law", *OBJECTS}
+           "convergence_study", "fixed_point", "integer", "load", "load_run", "number", "option", "parse_run", "quantity",
+           "register_loss", "register_observable", "register_preprocessing", "report", "scan", "solve", "start_law", *OBJECTS}
 
 
 def test_completion_shows_what_is_offered_and_nothing_foreign():

@@ -13,9 +13,10 @@ import dmft
 import sgd_sim
 from dmft.cli import main as dmft_command
 from dmft.core import store
+from dmft.core.command import load_plugin
 from dmft.core.errors import RunError, Stopped
 from dmft.model import curves
-from dmft.model.runfile import load_run
+from dmft.model.runfile import load_run, parse_run
 from sgd_sim.cli import main as simulator_command
 from tests.conftest import registries_restored
 from tests.small_results import StopAfter
@@ -103,6 +104,20 @@ for figure in (draw(theory, None), draw_simulation(simulation, None)):
     for name in ("theory", "simulation"):
         assert meaning in (sides / name / "columns.csv").read_text()
     assert meaning in (sides / "page.html").read_text()
+
+
+@pytest.mark.gpu
+def test_an_observable_of_a_file_on_a_card(tmp_path, on_this_card):
+    """The file of the page gives the same curve on CPU and card, in theory and simulation; samples on the wrong side of their label
+    are others."""
+    blocks, plugin = section(OBSERVABLE), tmp_path / "sides.py"
+    plugin.write_text(blocks["python"])
+    load_plugin(str(plugin))
+    run = parse_run(blocks["toml"]).replace(t_max=0.2, samples=64, replicas=1, companions=False, dimension=40, instances=2)
+    for solve in (dmft.solve, sgd_sim.simulate):
+        cpu, card = (solve(run.replace(device=device), quiet=True) for device in ("cpu", "gpu"))
+        np.testing.assert_allclose(card.wrong_side, cpu.wrong_side, rtol=1e-8)
+        assert np.ptp(cpu.wrong_side) > 0 and np.abs(card.training_error - card.wrong_side).max() > 1e-3
 
 
 @pytest.mark.mpi

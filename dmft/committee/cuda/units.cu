@@ -2,7 +2,8 @@
 // names and equations as there.
 //
 // dmft/committee/gpu.py puts before this file: philox.cuh and lanes.cuh, the mini-batch laws, the functions of the loss, of the
-// activation and of formulas.py, translated from Python, dmft/samples/cuda/common.cuh, the type `stored` of tangents and of the past,
+// activation and of formulas.py, translated from Python, the structs Present, Rates (of that file) and Step,
+// dmft/samples/cuda/common.cuh, the type `stored` of tangents and of the past,
 // where sums stand in a line (AT_GP .. AT_WILD, NUMBERS, of rows.SumPlaces), NONE, UNUSED and the bounds of tangents of the Python
 // sources, and
 //   UNITS, DIRECTIONS  p and k
@@ -27,20 +28,12 @@ template <typename real> __device__ inline Some<real> operator+(Some<real> one, 
     return one;
 }
 
-// What the loss needs besides the samples.
-struct Present {
-    double scale, a[UNITS], beta[UNITS], m[UNITS][DIRECTIONS];
-};
-
 // How strongly the units are drawn to an entry of the past.
 struct __align__(UNITS % 2 ? 8 : 16) Line {
     double at[UNITS];
 };
 
-// Rates of a step; memory and chi_weights, (slots p) lines each, lie behind them.
-struct Rates {
-    double eta, thermal, fraction, p_on, p_off, unused, A[UNITS][UNITS], keep[UNITS][UNITS], chi_root[UNITS][UNITS];
-};
+// Memory and chi_weights, (slots p) lines each, lie behind the rates of a step.
 __device__ inline const Line *memory_of(const Rates *rates) { return (const Line *)(rates + 1); }
 __device__ inline const Line *chi_weights_of(const Rates *rates, int slots) { return memory_of(rates) + slots * UNITS; }
 

@@ -1,17 +1,13 @@
 // What the kernels of samples on a GPU share, those of one unit (march.cu) and of a network (dmft/committee/cuda/units.cu): where a
 // step goes, parts of blocks of samples, and what is done to the past of one sample.
 //
-// Put before this file: OWN, ACROSS (a part of a block of samples has OWN x ACROSS of them) and NONE.
+// Put before this file: OWN, ACROSS (a part of a block of samples has OWN x ACROSS of them), NONE, and the struct Step
+// (dmft/samples/written_steps.py), behind which lie order, merges and the slots that hold something afterwards.
 
 #define PART (OWN * ACROSS) // samples of a part of a block, which are summed up together
 
 // Where the numbers of this solution begin in an array with so many for each.
 template <typename real> __device__ inline real *mine(real *array, long long each) { return array + blockIdx.z * each; }
-
-// Numbers of a step, as launches.py writes them; order, merges and the slots that hold something afterwards lie behind them.
-struct Step {
-    long long active, used, merges, slot, n, kind, period, epochs_from;
-};
 
 // Slots that hold something before the step, in order of time, on which `next_tangents` relies: (slots,).
 __device__ inline const long long *order_of(const Step *step) { return (const long long *)(step + 1); }

@@ -108,6 +108,64 @@ def test_mini_batches():
         make(kind="sgd", minibatch="drifting", **small)
 
 
+WARM_UP = {"kind": "warm_up", "first": 0.02, "peak": 0.1, "steps": 4}
+
+
+def test_a_form_of_a_schedule():
+    """The form of the page is a list of its values, in theory and simulation. Twin: another peak."""
+    values = [0.02 + 0.02 * n if n < 4 else 0.1 / (n / 4) ** 0.5 for n in range(30)]
+    small = {"momentum": 0.3, "t_max": 1.0, "samples": 64, "replicas": 1, "dimension": 30, "instances": 2}
+    own, twin = (make(**small, learning_rate=WARM_UP | {"peak": peak}) for peak in (0.1, 0.11))
+    same = make(**small, learning_rate={"kind": "steps", "points": [[n, value] for n, value in enumerate(values)]})
+    form = registry.find("schedule", "warm_up")(0.02, 0.1, steps=4.0)
+    assert parse_run(own.to_toml()) == own == make(**small, learning_rate=form)
+    for solve in (dmft.solve, sgd_sim.simulate):
+        of_own, of_same, of_twin = (solve(run).m for run in (own, same, twin))
+        np.testing.assert_allclose(of_own, of_same, rtol=1e-12)
+        assert np.abs(of_own[..., 5] - of_twin[..., 5]).max() > 1e-4
+
+
+def test_a_form_of_a_schedule_in_phases_and_without_its_plugin(monkeypatch):
+    cooled = make(kind="langevin", temperature=0.2, phase=[{"step": 8, "temperature": WARM_UP}])
+    assert Experiment.from_run(cooled).temperature[7:14] == pytest.approx([0.2, 0.02, 0.04, 0.06, 0.08, 0.1, 0.1 / 1.25**0.5])
+    paced = make(learning_rate=WARM_UP).to_toml()
+    monkeypatch.delitem(registry.members["schedule"], "warm_up")
+    assert parse_run(cooled.to_toml(), any_loss=True) == cooled and not cooled.known
+    for text, any_loss in ((cooled.to_toml(), False), (paced, True)):
+        with pytest.raises(RunError, match="unknown schedule 'warm_up'.*--plugin"):
+            parse_run(text, any_loss=any_loss)
+
+
+class Fading(dmft.ScheduleForm):
+    """Leaves what a learning rate may be, and what has been said about it."""
+
+    first: float = dmft.option(dmft.quantity)
+
+    def value(self, x):
+        return self.first - x
+
+    def supports(self, use):
+        return "it is for learning rates alone" if use.algorithm.temperature else ""
+
+
+@pytest.mark.parametrize(("settings", "said"), [
+    ({"learning_rate": WARM_UP | {"time": 1.0}}, "one of the keys 'time' and 'steps'"),
+    ({"learning_rate": WARM_UP | {"peak": 0.0}}, "peak is a number > 0"),
+    ({"momentum": WARM_UP | {"peak": 1.0}}, "peak is a number >= 0 and < 1"),
+    ({"learning_rate": WARM_UP | {"peek": 0.1}}, "did you mean 'peak'"),
+    ({"learning_rate": {"kind": "fading", "first": 0.1, "time": 9.0}}, r"value\(x\) is a number > 0 .*it is 0.0 at x = 0.1"),
+    ({"kind": "langevin", "temperature": {"kind": "bare", "first": 0.1, "time": 9.0}}, "NotImplementedError"),
+    ({"kind": "langevin", "temperature": {"kind": "alone", "first": 0.1, "time": 9.0}}, 'temperature = "alone": it is for'),
+])
+def test_schedules_that_are_refused(settings, said):
+    type("Named", (Fading,), {}, name="fading")
+    type("Named", (Fading,), {"value": dmft.ScheduleForm.value}, name="bare")
+    type("Named", (Fading,), {"value": lambda self, x: self.first + 0.0 * x}, name="alone")
+    with pytest.raises(RunError, match=said) as caught:
+        make(**settings)
+    assert "\n" not in str(caught.value)
+
+
 def test_mini_batches_of_fixed_size():
     """A class of its own name draws as the package's does; twin: independent rows."""
     class Handful(dmft.Drawing, name="handful"):
