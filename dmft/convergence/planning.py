@@ -72,7 +72,7 @@ def pilot_of(run: Run, target: Target, most: int = PILOT_SAMPLES) -> Run:
     samples = min(most, run.theory.samples)
     return run.replace({"theory.samples": samples, "theory.replicas": PILOT_REPLICAS, "theory.target_error": 0.0,
                         "theory.waiting_times": [], "theory.kernel_points": 0, "theory.snapshots": [], "theory.hessian": False,
-                        "theory.fdt": False, "algorithm.t_max": target.t})
+                        "theory.fdt": False, "theory.companions": True, "algorithm.t_max": target.t})
 
 
 def replicas_for_target(run: Run, pilot: Theory) -> tuple[int, float]:

@@ -66,7 +66,7 @@ def _lines(asked: Run, target: Target, known: Accuracy, found: SamplePlan) -> li
              f"{known.replicas} replicas, good to {100 / (2 * (known.replicas - 1)) ** 0.5:.0f} %), bias {bias}",
              f"wanted: {what} to {found.wanted:.2g}",
              f"take --set theory.samples={found.samples} --set theory.replicas={found.replicas}: "
-             f"noise {found.noise:.2g}, bias {found.bias:+.2g}"]
+             f"noise {found.noise:.2g}, bias {'not known' if found.bias != found.bias else f'{found.bias:+.2g}'}"]
     for where, device in (("here", "cpu"), ("on a GPU", "gpu")):
         try:
             run = chosen.replace({"theory.device": device})

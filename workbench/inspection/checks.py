@@ -51,11 +51,7 @@ def _theory(theory: Theory) -> list[ResultCheck]:
         told = {name: theory.history_error[name] for name in _NOT_RANDOM if name in theory.history_error}
         return [*found, *(ResultCheck(f"error of {name_of_curve(name, theory.attrs)} by the blocks of the history", largest(error),
                                       None, "the largest; take more blocks_per_level") for name, error in told.items())]
-    main = "m" if theory.V is None else "V"
-    found += [_systematic(one) for one in systematic_errors(theory.datasets) if one.shows or one.name == main]
-    if not theory.run.theory.companions:
-        found.append(ResultCheck("finite-sample bias and error by the blocks of the history", np.nan, None,
-                                 "not known: theory.companions = false"))
+    found += _estimates(theory, ("m" if theory.V is None else "V",))
     weight = largest(theory.unstable)
     found.append(ResultCheck("weight of samples with learning_rate * v'' > 2", weight, _below(weight, UNSTABLE_SHARE),
                        "the explicit step is unstable for them: take a smaller learning rate", told=True))
@@ -71,6 +67,14 @@ def _theory(theory: Theory) -> list[ResultCheck]:
         found.append(ResultCheck("residual of the last sweep", last, last <= bound or theory.outcome == "noise floor",
                            "not converged: raise max_sweeps, lower mixing, or march"))
     return found
+
+
+def _estimates(theory: Theory, main: tuple[str, ...]) -> list[ResultCheck]:
+    """What companions tell of the main curves, and of others where it shows; that nothing is known where there are none."""
+    if not theory.run.theory.companions:
+        return [ResultCheck("finite-sample bias and error by the blocks of the history", np.nan, None,
+                            "not known: theory.companions = false")]
+    return [_systematic(one) for one in systematic_errors(theory.datasets) if one.shows or one.name in main]
 
 
 def _systematic(one: Systematic) -> ResultCheck:
@@ -125,7 +129,7 @@ def network_checks(theory: Theory) -> list[ResultCheck]:
         off = largest(np.array([constraint.deviation(C) for C in theory.C]))
         found.append(ResultCheck(f"C(t,t) off what constraint = {constraint.name} fixes", off, off < 1e-6,
                                  "rounding, or a divergence"))
-    found += [_systematic(one) for one in systematic_errors(theory.datasets) if one.shows or one.name in ("m", "C")]
+    found += _estimates(theory, ("m", "C"))
     M_R, R = theory.kernels.M_R, theory.kernels.R
     above = np.triu_indices(len(R))
     causal = max(largest(M_R[above]), largest(R[above]))

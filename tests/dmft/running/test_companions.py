@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import dmft
+from dmft.convergence.planning import Target, pilot_of
 from dmft.core.averages import standard_error
 from dmft.equations.kernels import COLUMNS
 from dmft.model.curves import ERRORS, TABLE
@@ -75,6 +76,7 @@ def test_without_companions_solutions_are_the_same_and_nothing_is_told(start, tm
         assert_array_equal(found.curves[name], curve, err_msg=name)
     for name, kernel in told.kernels.arrays.items():
         assert_array_equal(dmft.load(tmp_path / "a.h5").kernels.arrays[name], kernel, err_msg=name)
+    assert pilot_of(alone, Target.parse("m:0.01@0.5")).theory.companions    # a plan needs the bias
     unknown = [[one for one in theory_checks(each) if "companions = false" in one.meaning] for each in (told, found)]
     assert [len(one) for one in unknown] == [0, 1]
     error = float(found.curves["m_error" if found.V is None else "V_error"].max())
