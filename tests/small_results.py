@@ -13,15 +13,15 @@ SMALL = 'title = "small"\n' + run_text(
 
 
 class StopAfter:
-    """A stop wish that comes after some polls."""
+    """A stop wish that comes after some polls: 1 for SIGTERM's, 2 for an interrupt."""
 
-    def __init__(self, polls: int):
-        self.left = polls
+    def __init__(self, polls: int, flag: int = 1):
+        self.left, self.flag = polls, flag
 
     @property
     def flags(self) -> int:
         self.left -= 1
-        return 1 if self.left < 0 else 0
+        return self.flag if self.left < 0 else 0
 
 
 def solved_and_simulated(run: dmft.Run, folder: Path) -> Path:

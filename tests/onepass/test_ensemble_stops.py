@@ -15,6 +15,7 @@ from dmft.core.stopping import EXIT_INTERRUPTED, EXIT_STOPPED
 from onepass.process import Single, from_bytes, to_bytes
 from onepass.request import request
 from tests.marks import with_slow
+from tests.small_results import StopAfter
 
 SPHERE = onepass.QuadraticNetwork(2, 1, 0.2, 0.1, constraint="sphere")
 START = {"M": [[0.3], [0.1]], "Q": [[1.0, 0.1], [0.1, 1.0]]}
@@ -74,27 +75,27 @@ def test_sphere_weights_are_scaled_when_read_and_a_cut_there_changes_bits():
     np.testing.assert_allclose(whole.flat(), cut.flat(), rtol=1e-12)
 
 
-@dataclass
-class StopAfter:
-    """Asks to stop when it was polled that often."""
-
-    polls: int
-    flag: int = 1
-
-    @property
-    def flags(self) -> int:
-        self.polls -= 1
-        return self.flag if self.polls < 0 else 0
+# What runs each process, how the work of an instance grows with the dimension, and a dimension to start from.
+LONG = {"chain": ("chain", 1, 20_000), "simulate": ("sgd", 2, 1000), "diffuse": ("sde", 0, 1000)}
 
 
-# Some seconds of work in one thread, with an instance under way whenever the driver looks.
-LONG = {"chain": ("chain", 600_000, 3), "simulate": ("sgd", 4500, 3), "diffuse": ("sde", 1000, 70)}
+def _dimension_of_long_instances(process: str, power: int, dimension: int) -> int:
+    """One whose instances take 1.5 s in one thread of this machine, so that one is under way whenever the driver looks."""
+    if power == 0:
+        return dimension
+    walk = request(SPHERE, process, dimension, 1, START, [1.0], 3).walk()
+    tried = walk.begin(np.array([0]), 0)
+    tried.advance(1)            # compiled code is there
+    begin = time.perf_counter()
+    tried.advance(int(walk.steps[-1]) - 1)
+    return int(dimension * (1.5 / (time.perf_counter() - begin)) ** (1 / power))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("method", with_slow(LONG, "simulate", "diffuse"))
 def test_a_stopped_ensemble_goes_on_to_the_same_bits(method, tmp_path):
-    process, dimension, instances = LONG[method]
+    process, instances = LONG[method][0], 70 if method == "diffuse" else 3
+    dimension = _dimension_of_long_instances(*LONG[method])
     output, times = tmp_path / "a.h5", [0.0, 0.4, 1.0]
     run = getattr(SPHERE, method)
     more = {"step": 0.001} if method == "diffuse" else {}
