@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+import dmft
 from dmft.committee.march import CommitteeMarch
 from dmft.core.parallel import Comm
 from dmft.equations.kernels import Wanted
+from dmft.model import curves
 from dmft.model.experiment import Experiment
 from dmft.model.network import TwoLayer
 from dmft.model.runfile import Experiment as make_run
@@ -46,6 +50,25 @@ def marched(run: Run, *arguments: Any, **options: Any) -> CommitteeMarch:
         march.step()
     assert not march.diverged
     return march
+
+
+def misfit(f, y, h0):
+    return 0.5 * (f - y) ** 2
+
+
+def along(f, y, h0):
+    return f * h0
+
+
+@contextmanager
+def observed() -> Iterator[tuple[str, ...]]:
+    """Names of two observables, which are known within: the loss of a network, and its output along the first direction."""
+    functions = misfit, along
+    for function in functions:
+        dmft.register_observable(function.__name__, function)
+    yield tuple(function.__name__ for function in functions)
+    for function in functions:
+        del curves.registered[function.__name__]
 
 
 def estimates(runs: list[CommitteeMarch], read) -> tuple[np.ndarray, np.ndarray]:

@@ -25,9 +25,10 @@ from dmft.core.cuda_numbers import defines, enum, records_source
 from dmft.core.device import CUDA, WARP, Gpu, source
 from dmft.equations.blocks import NONE
 from dmft.equations.history import History, Plan
-from dmft.model.cuda_loss import activation_source, loss_source
+from dmft.model.cuda_loss import activation_source, averages_source, loss_source
 from dmft.model.experiment import Experiment
 from dmft.model.minibatches import cuda_source
+from dmft.model.sample_averages import averages
 from dmft.samples.gpu import OnDevice
 from dmft.samples.launches import MOVERS, SAMPLE_SOURCE, Sums, whole_lines
 from dmft.samples.sampling import Sampling, tangent_indices
@@ -83,13 +84,15 @@ class GpuUnits:
         self.gpu, self.experiment, self.network, self.history, self.block = gpu, experiment, network, history, block
         self.tiling, self.keys, self.count, self.slots = tiling or UnitTiling.of(p), sampling.keys, count, slots
         self.stein, self.places = sampling.stein and experiment.stein, SumPlaces.of(network)
+        self.averages = averages(experiment.observables)
         self.across, self.blocks, self.width, self.n = self.tiling.some * WARP, -(-count // block), whole_lines(count), 0
         own = min(self.tiling.own, -(-block // self.across))
         assert block % self.tiling.some == 0  # samples that are loaded at once lie in one block
         self.part = own * self.across  # samples
         self.parts = -(-block // self.part)
         kernels = [gpu.kernels("\n".join((loss_source(loss), self._formulas(sampling, own, dtype), source(SAMPLE_SOURCE),
-                                          *map(source, UNIT_SOURCES))), UNIT_KERNELS) for loss in experiment.losses]
+                                          *map(source, UNIT_SOURCES))),
+                               UNIT_KERNELS + (("averages",) if self.averages else ())) for loss in experiment.losses]
         self.kernel, self.fields = kernels[0], [each["fields"] for each in kernels]
         self.weight, self.sign, self.y, self.s = (gpu.put(each) for each in (weight, draws.sign, draws.y, np.array(draws.s, float)))
         self.batch_index, self.noise_index, self.tangent_index = (gpu.put(each.astype(np.int64)) for each in (
@@ -113,6 +116,7 @@ class GpuUnits:
         self.offset, self.stop = gpu.put(history.offset.astype(np.int32)), gpu.put(history.stop.astype(np.int32))
         self.on = gpu.put(np.ones(1, np.int32))  # one solution, which always moves
         self.row = Sums(gpu, 1, self.places.numbers + 3 * p * slots * p, self.blocks, self.parts)
+        self.averaged = Sums(gpu, 1, len(self.averages), self.blocks if self.averages else 0, self.parts)
         self.queue, self._begun = gpu.queue(), False
         present, rates = unit_present(p, k), unit_rates(p)
         self.present = gpu.mirror((2, present.itemsize // 8))  # that of the gradients, and that of the weights
@@ -151,7 +155,7 @@ class GpuUnits:
                           cuda_formulas(network.units, network.directions),
                           records_source(**structs),
                           enum(places | {"NUMBERS": self.places.numbers}), f"typedef {kind} stored;", defines(numbers),
-                          source(CUDA / "lanes.cuh")))
+                          averages_source(self.averages), source(CUDA / "lanes.cuh")))
 
     def _ints(self, *sizes: int) -> tuple[np.int32, ...]:
         return tuple(np.int32(size) for size in sizes)
@@ -180,6 +184,8 @@ class GpuUnits:
             made = unused[0], unused[1], numbers[0], unused[2], numbers[1], unused[3]
             self._evaluate(self.present.device[1:], self.at_weights[0], made, self.sums_at_weights)
             into.partial[..., self.places.v] = self.sums_at_weights.partial[..., self.places.v]
+        if self.averages:
+            self._average()
         threads, blocks = WARP * self.tiling.warps, self.blocks * self.parts
         side = min(max(self.tiling.spread // max(blocks * self.tiling.warps, 1), 1), -(-self.slots // self.tiling.warps))
         self.kernel["row_sums"]((blocks, side), (threads,), (
@@ -193,7 +199,21 @@ class GpuUnits:
         self.kernel["response_sums"]((blocks, side), (threads,), (
             *self._ints(self.span, self.parts, into.columns, self.slots), self.held, self.cut, self.levers, self.ends, row, self.E,
             into.partial), 0)
-        self.kernel["add_parts"]((self.blocks, _ENDS), (threads,), (
+        self._add_parts(into)
+
+    def _average(self) -> None:
+        """The sums that observables average."""
+        into, present, h = self.averaged, self.present.device, self.h
+        if self.at_weights:
+            present, h = present[1:], self.at_weights[0]
+        self.kernel["averages"]((self.blocks * self.parts,), (self.part,), (
+            *self._ints(self.count, self.block, self.parts, into.columns, self.width), present, self.weight, self.kappa, self.y, h,
+            self.s, into.partial), 8 * into.columns * (self.part // WARP))
+        self._add_parts(into)
+
+    def _add_parts(self, into: Sums) -> None:
+        """Sums of every block from those of its parts, on their way to the host."""
+        self.kernel["add_parts"]((self.blocks, _ENDS), (WARP * self.tiling.warps,), (
             self.on, *self._ints(self.parts, into.columns), into.partial, into.sums.device), 0)
         into.sums.fetch()
 
@@ -205,6 +225,10 @@ class GpuUnits:
         self.queue.wait()
         lines, numbers, p = self.row.sums.host[0], self.places.numbers, self.network.units
         return sums_in_use(lines[:, :numbers], lines[:, numbers:].reshape(len(lines), 3 * p, self.slots * p), used)
+
+    def averaged_sums(self, state: UnitState) -> np.ndarray:
+        """As CommitteeSamples.averaged_sums; the card has summed them up with those of the row."""
+        return self.averaged.sums.host[0]
 
     def advance(self, drive: UnitDrive, plan: Plan) -> None:
         """As CommitteeSamples.advance."""

@@ -94,7 +94,7 @@ class CommitteeMarch(Forward):
     def terms(self) -> list[np.ndarray]:
         state, samples = self.weights.state, self.samples
         lines = [samples.row_sums(state, self.weights.used)]
-        if self.experiment.observables and isinstance(samples, CommitteeSamples):  # a card has none (model/support.py)
+        if self.experiment.observables:
             lines.append(samples.averaged_sums(state))
         return lines
 

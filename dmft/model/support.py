@@ -27,7 +27,6 @@ from dmft.model.updates import Update
 
 CARD_UNITS = 16  # of a network on a GPU, at most: what a thread holds of every unit has to fit into its registers
 _CARD_UNITS_REASON = f'device = "gpu" takes at most {CARD_UNITS}; take device = "cpu"'
-_ON_CPU = 'of networks are averaged on the CPU so far; take device = "cpu"'
 SOME_LABELS = (-2.0, -1.0, -0.3, 0.3, 1.0, 2.0)  # of a network, at which a user's loss is searched for jumps
 
 
@@ -142,7 +141,6 @@ def refused(run: Any, network: TwoLayer, use: Use) -> str:
     by_theory = {
         '[theory] method = "iterate"': theory.method == "iterate" and 'networks are solved by the march; take method = "march"',
         many: theory.device == "gpu" and network.units > CARD_UNITS and _CARD_UNITS_REASON,
-        "[theory] observables": theory.observables and theory.device == "gpu" and _ON_CPU,
         "[theory] clones = true": theory.clones and "copies are those of a single unit; leave it out with [network]",
         "[theory] fdt = true": theory.fdt and "temperatures are those of a single unit's columns; leave it out with [network]",
         torn[0] if torn else "": torn and "its derivative jumps, which the theory of networks would miss; smooth it",
@@ -152,7 +150,6 @@ def refused(run: Any, network: TwoLayer, use: Use) -> str:
         and "has no room for all units and directions; take a larger one",
         many: simulation.device == "gpu" and network.units > CARD_UNITS and _CARD_UNITS_REASON,
         '[simulation] landscape = "shared"': simulation.landscape == "shared" and 'networks have fresh data alone; take "fresh"',
-        "[theory] observables": theory.observables and simulation.device == "gpu" and _ON_CPU,
         "[simulation] kernels = true": simulation.kernels and simulation.device == "gpu"
         and 'networks measure C(t, t\') on the CPU so far; take device = "cpu"',
         "[simulation] clones = true": simulation.clones and "copies are those of a single unit; leave it out with [network]",

@@ -13,10 +13,11 @@ from dmft.core import streams
 from dmft.core.cuda_numbers import defines, enum
 from dmft.core.device import CUDA, Gpu, source
 from dmft.core.to_cuda import CudaFunctions
-from dmft.model.cuda_loss import activation_source, loss_source
-from dmft.model.experiment import Experiment
+from dmft.model.cuda_loss import activation_source, averages_source, loss_source
+from dmft.model.experiment import Experiment, observables_of
 from dmft.model.network import TwoLayer
 from dmft.model.runfile import Run
+from dmft.model.sample_averages import averages
 from sgd_sim.cpu.lanes import make_noise
 from sgd_sim.cpu.network import start_units
 from sgd_sim.gpu.layout import ALL, PASSES, STEP, CardLayout
@@ -31,13 +32,14 @@ _KERNELS = ("fill_rows", "draw_rows", "draw_fixed_size", *PASSES["units"])
 
 
 def unit_source(run: Run, network: TwoLayer) -> str:
-    """What units.cuh needs besides the loss: formulas from Python, and where curves stand among the rows."""
+    """What units.cuh needs besides the loss: formulas from Python, observables, and where the other curves stand among the rows."""
     shapes = network_shapes(run)
     ends = np.cumsum([0, *(int(np.prod(shape)) for shape in shapes.values())])
-    places = {f"{name.upper()}_AT": first for name, first in zip(shapes, ends)}
+    places = {f"{name.upper()}_AT": first for name, first in zip(shapes, ends) if name not in observables_of(run)}
     numbers = {"UNITS": network.units, "DIRECTIONS": network.directions}
     scale = CudaFunctions().add(type(network.constraint).scale, given={"self": network.constraint}, name="unit_scale")
-    formulas = activation_source(network.activation), scale.text, source(CUDA / "lanes.cuh")
+    observed = averages_source(averages(observables_of(run)))
+    formulas = activation_source(network.activation), scale.text, source(CUDA / "lanes.cuh"), observed
     return "\n".join((*formulas, defines(numbers), enum(places)))
 
 
@@ -68,7 +70,9 @@ class GpuNetworks(GpuTrajectories):
         teachers = [make_teacher(seed, i, n) for i in instances]
         found = np.array([directions_of(w0, seed, i, self.network.directions) for w0, i in zip(teachers, instances)])
         self.w0, self.directions = put(np.array(teachers)), put(found)
-        self.data, self.test = self._labelled("simulation/data", samples), self._labelled("simulation/test", TEST_ROWS)
+        self.test, _ = self._labelled("simulation/test", TEST_ROWS)
+        self.data, kappa = self._labelled("simulation/data", samples)
+        self.kappa = kappa if experiment.observables else NULL
         start = states.w[instances]
         if states.step[instances[0]] == NOT_STARTED:
             units = [start_units(self.network, each, seed, i).ravel() for each, i in zip(found, instances)]
@@ -81,8 +85,8 @@ class GpuNetworks(GpuTrajectories):
         self._put_records(states)
         self._update(self.step)
 
-    def _labelled(self, purpose: str, rows: int) -> tuple:
-        """Data of all instances, their labels, the number of rows, and an array for the outputs."""
+    def _labelled(self, purpose: str, rows: int) -> tuple[tuple, Any]:
+        """Data of all instances, their labels, the number of rows, and an array for the outputs; and the fields of directions."""
         seed, count, threads = self.run.simulation.seed, self.instances.size, (128,)
         data = self.gpu.zeros((count, rows, self.layout.stride), self.layout.stored)
         keys = self.gpu.put(np.array([streams.key(seed, purpose, i) for i in self.instances]))
@@ -91,7 +95,7 @@ class GpuNetworks(GpuTrajectories):
         self.kernels["fields_of_directions"]((rows, count), threads, (data, self.directions, np.int32(rows), kappa), 256)
         fields = self.gpu.get(kappa)
         labels = [network_labels(self.network, seed, purpose, i, fields[k]) for k, i in enumerate(self.instances)]
-        return data, self.gpu.put(np.array(labels)), np.int32(rows), outputs
+        return (data, self.gpu.put(np.array(labels)), np.int32(rows), outputs), kappa
 
     def _over(self, mode: int, step: int, rows: tuple) -> None:
         """Launch a pass over data, labels, their number and outputs."""
@@ -124,8 +128,9 @@ class GpuNetworks(GpuTrajectories):
         self._over(ALL if twice else mode | ALL, step, self.data)
         (_, labels, rows, outputs), (_, test_labels, tests, test_outputs) = self.data, self.test
         self.by_loss[self.loss_n[step]]["record_units"]((self.instances.size,), (self.layout.threads,), (
-            self.w, self.directions, outputs, labels, rows, test_outputs, test_labels, tests, np.int64(step), self.curves,
-            np.int32(np.searchsorted(self.record, step)), np.int32(self.record.size), self.live, self.diverged_at), 256)
+            self.w, self.directions, outputs, labels, self.kappa, rows, test_outputs, test_labels, tests, np.int64(step),
+            self.curves, np.int32(np.searchsorted(self.record, step)), np.int32(self.record.size), self.live,
+            self.diverged_at), 256)
         if twice and mode:
             self._update(step)
             self._over(mode, step, self.data)

@@ -13,11 +13,12 @@ from dmft.core.errors import RunError
 from dmft.model.runfile import Run
 from sgd_sim.cpu.network import NetworkTrajectory
 from sgd_sim.gpu.networks import GpuNetworks
+from sgd_sim.recording import recorded_rows
 from sgd_sim.states import States, empty_states
 from tests.cards import Changed
 from tests.emulate import COMPILER, HostGpu
 from tests.marks import slow
-from tests.network_cases import PAIR, SPHERES, UNEQUAL, network_run
+from tests.network_cases import PAIR, SPHERES, UNEQUAL, network_run, observed
 
 pytestmark = pytest.mark.gpu
 
@@ -65,6 +66,18 @@ def test_networks_on_a_gpu_are_those_on_the_cpu(card, name):
     want = stepped(run)
     assert np.isfinite(want.curves).all() and np.abs(np.diff(want.curves[:, 0])).max() > 0.01
     assert_close(stepped(run, card), want)
+
+
+def test_observables_are_averaged_on_the_card(card):
+    """Twin: with the field of the second direction in place of the first."""
+    with observed() as names:
+        run = run_of("pair", observables=names)
+        want, got = stepped(run), stepped(run, card)
+        assert_close(got, want)
+        misfit, along, loss = (recorded_rows(run).index(name) for name in (*names, "loss"))
+        np.testing.assert_allclose(got.curves[:, misfit], got.curves[:, loss], rtol=1e-6)
+        broken = stepped(run, Changed(card, "kappa[i * DIRECTIONS]", "kappa[i * DIRECTIONS + 1]"))
+        assert np.abs(broken.curves[:, along] - want.curves[:, along]).min() > 1e-3
 
 
 def test_a_stopped_network_goes_on_to_the_last_bit(card):

@@ -2,7 +2,7 @@
 // names and equations as there.
 //
 // dmft/committee/gpu.py puts before this file: philox.cuh and lanes.cuh, the mini-batch laws, the functions of the loss, of the
-// activation and of formulas.py, translated from Python, the structs Present, Rates (of that file) and Step,
+// activation, of observables and of formulas.py, translated from Python, the structs Present, Rates (of that file) and Step,
 // dmft/samples/cuda/common.cuh, the type `stored` of tangents and of the past,
 // where sums stand in a line (AT_GP .. AT_WILD, NUMBERS, of rows.SumPlaces), NONE, UNUSED and the bounds of tangents of the Python
 // sources, and
@@ -130,6 +130,32 @@ extern "C" __global__ void __launch_bounds__(PART)
         out[c] = sum;
     }
 }
+
+#ifdef AVERAGES
+// Sums of the values of a sample that observables average, at the output of the network; lost samples count with 0, as in the loss.
+extern "C" __global__ void __launch_bounds__(PART)
+    averages(int count, int block, int parts, int columns, int width, const Present *present, const double *weight,
+             const double *kappa, const double *y, const double *h, const double *s, double *out) {
+    extern __shared__ __align__(16) double shared[];
+    const auto [i, there] = own_sample(count, 0, block, parts);
+    double terms[AVERAGES] = {}, own_kappa[DIRECTIONS] = {}, f = 0.0;
+    if (there && s[i] >= 0.0) {
+        for (int t = 0; t < DIRECTIONS; t++) own_kappa[t] = kappa[t * width + i];
+        for (int r = 0; r < UNITS; r++)
+            f += present->a[r] * activation_s<double>(unit_field<double>(h[r * width + i], present->beta[r], present->m[r], own_kappa));
+        average_values(f, y[i], own_kappa[0], terms);
+        for (double &term : terms) term *= weight[i];
+    }
+    double *sums = shared + threadIdx.x / LANES * AVERAGES;
+    lane_sums(terms, [=](int index, double sum) { sums[index] = sum; });
+    __syncthreads();
+    for (int c = threadIdx.x; c < columns; c += blockDim.x) {
+        double sum = 0.0;
+        for (int warp = 0; warp < PART / LANES; warp++) sum += shared[warp * AVERAGES + c];
+        out[(long long)blockIdx.x * columns + c] = sum;
+    }
+}
+#endif
 
 // For every slot sums of weighted_g_r G_q and weighted_g_r H_q over the samples of each part. A warp takes one unit q of a slot after
 // the other. held (slots,): the slots that hold something, those that did, as -1 - slot, then UNUSED, whose sums stay zero. Grid

@@ -206,10 +206,10 @@ step_units(i64 step, const double *settings, i64 lines, int ahead, int chunks, d
     if (threadIdx.x == 0 && bad > 0.0) live[instance] = 0, diverged_at[instance] = step;
 }
 
-// Put m, C, a, beta, the training loss and the error on fresh samples into curves[instance, :, column]; one that is no number ends
+// Put m, C, a, beta, the training loss, the error on fresh samples and what observables average into curves[instance, :, column]; one that is no number ends
 // the instance. Grid (instances).
 extern "C" __global__ void record_units(const double *parameters, const double *directions, const double *outputs,
-                                        const double *labels, int rows, const double *test_outputs, const double *test_labels,
+                                        const double *labels, const double *kappa, int rows, const double *test_outputs, const double *test_labels,
                                         int tests, i64 step, double *curves, int column, int columns, int *live, i64 *diverged_at) {
     extern __shared__ double shared[];
     const i64 instance = blockIdx.x;
@@ -242,6 +242,15 @@ extern "C" __global__ void record_units(const double *parameters, const double *
             put(C_AT + r * UNITS + q, overlap), put(C_AT + q * UNITS + r, overlap);
         }
     }
+#ifdef AVERAGES
+    double averaged[AVERAGES] = {}, values[AVERAGES];
+    kappa += instance * rows * DIRECTIONS;
+    for (int i = threadIdx.x; i < rows; i += blockDim.x) {
+        average_values(outputs[i], labels[i], kappa[i * DIRECTIONS], values);
+        for (int k = 0; k < AVERAGES; k++) averaged[k] += values[k];
+    }
+    for (int k = 0; k < AVERAGES; k++) put(QUANTITIES - AVERAGES + k, block_sum(averaged[k], shared) / rows);
+#endif
     if (threadIdx.x > 0 || is_number(all)) return;
     live[instance] = 0, diverged_at[instance] = step;
     for (int row = 0; row < QUANTITIES; row++)

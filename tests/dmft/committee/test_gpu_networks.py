@@ -24,7 +24,7 @@ from dmft.samples.sampling import Sampling
 from tests.cards import Changed
 from tests.emulate import COMPILER, HostGpu, HostQueue
 from tests.marks import slow
-from tests.network_cases import PAIR, SPHERES, UNEQUAL, made, network_run
+from tests.network_cases import PAIR, SPHERES, UNEQUAL, made, network_run, observed
 from tests.spoilt import spoilt_step
 
 pytestmark = pytest.mark.gpu
@@ -72,6 +72,18 @@ def test_networks_on_a_gpu_are_those_on_the_cpu(card, name):
     assert not want.diverged and abs(want.curves["m"][-1] - want.curves["m"][0]).max() > 0.01
     # Without mini-batches M_C is nearly singular, and the weights of chi on its past amplify rounding.
     assert_same(want, got, 1e-6 if settings["kind"] == "gd" else 1e-8)
+
+
+@pytest.mark.parametrize("ahead", [False, slow(True)])
+def test_observables_are_averaged_on_the_card(card, ahead):
+    """Also at the weights where gradients are at the point ahead. Twin: with f in place of the field of the first direction."""
+    with observed() as names:
+        run = network_run({**PAIR, "t_max": 1.2, "observables": names} | ({"momentum": 0.5, "nesterov": True} if ahead else {}))
+        want, got = (solved(gpu, run) for gpu in (None, card))
+        assert_same(want, got)
+        np.testing.assert_allclose(got.curves["misfit"], got.curves["loss"], rtol=1e-9)
+        broken = solved(Changed(card, "average_values(f, y[i], own_kappa[0], terms)", "average_values(f, y[i], f, terms)"), run)
+        assert np.abs(broken.curves["along"] - want.curves["along"]).min() > 1e-3
 
 
 # A full history, whose matrices are on the card: with the identity and without, kinks, trained layers and momentum, Nesterov.

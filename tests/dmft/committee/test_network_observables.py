@@ -7,16 +7,7 @@ import pytest
 
 import dmft
 import sgd_sim
-from dmft.model import curves
-from tests.network_cases import UNEQUAL, network_run
-
-
-def misfit(f, y, h0):
-    return 0.5 * (f - y) ** 2
-
-
-def along(f, y, h0):
-    return f * h0
+from tests.network_cases import UNEQUAL, network_run, observed
 
 
 @pytest.fixture(scope="module")
@@ -24,14 +15,11 @@ def solved(tmp_path_factory):
     """A run with the loss and another average as observables, by theory, also from its file, and by simulation; both with the
     gradients at the point ahead, where records are made at the weights."""
     folder = tmp_path_factory.mktemp("observables")
-    for function in (misfit, along):
-        dmft.register_observable(function.__name__, function)
-    run = network_run({**UNEQUAL, "momentum": 0.3, "nesterov": True, "dimension": 300, "instances": 24, "record": [0.5, 1.0],
-                       "samples": 1024, "replicas": 4, "observables": ["misfit", "along"]})
-    dmft.solve(run, output=folder / "theory.h5")
-    yield dmft.load(folder / "theory.h5"), sgd_sim.simulate(run, output=folder / "sim.h5"), folder
-    for function in (misfit, along):
-        del curves.registered[function.__name__]
+    with observed() as names:
+        run = network_run({**UNEQUAL, "momentum": 0.3, "nesterov": True, "dimension": 300, "instances": 24, "record": [0.5, 1.0],
+                           "samples": 1024, "replicas": 4, "observables": names})
+        dmft.solve(run, output=folder / "theory.h5")
+        yield dmft.load(folder / "theory.h5"), sgd_sim.simulate(run, output=folder / "sim.h5"), folder
 
 
 @pytest.mark.long
