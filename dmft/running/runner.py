@@ -44,7 +44,7 @@ from dmft.running.replica import HALF, Replica, Setup, step_abreast, wanted_part
 from dmft.running.resources import MEMORY_SHARE
 from dmft.samples.card_steps import LAUNCHED_AHEAD
 from dmft.samples.gpu import Card
-from dmft.solvers.iterate import Guess
+from dmft.solvers.guess import Guess
 
 HOPELESS = 4  # replicas that have all diverged, after which a target error is given up
 MOST_REPLICAS = 4096  # that target_error may ask for
