@@ -150,7 +150,7 @@ class GpuUnits:
         return "\n".join((source(CUDA / "philox.cuh"), cuda_source(), activation_source(network.activation),
                           cuda_formulas(network.units, network.directions),
                           records_source(**structs),
-                          enum(places | {"NUMBERS": self.places.numbers}), f"typedef {kind} stored;", defines(numbers),
+                          enum(places | {"SAMPLE_NUMBERS": self.places.numbers}), f"typedef {kind} stored;", defines(numbers),
                           source(CUDA / "lanes.cuh")))
 
     def _ints(self, *sizes: int) -> tuple[np.int32, ...]:

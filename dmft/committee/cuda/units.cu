@@ -3,9 +3,8 @@
 //
 // dmft/committee/gpu.py puts before this file: philox.cuh and lanes.cuh, the mini-batch laws, the functions of the loss, of the
 // activation and of formulas.py, translated from Python, the structs Present, Rates (of that file) and Step,
-// dmft/samples/cuda/common.cuh, the type `stored` of tangents and of the past,
-// where sums stand in a line (AT_GP .. AT_WILD, NUMBERS, of rows.SumPlaces), NONE, UNUSED and the bounds of tangents of the Python
-// sources, and
+// dmft/samples/cuda/common.cuh, the type `stored` of tangents and of the past, where sums stand in a line (AT_GP .. AT_WILD,
+// SAMPLE_NUMBERS, of rows.SumPlaces), NONE, UNUSED and the bounds of tangents of the Python sources, and
 //   UNITS, DIRECTIONS  p and k
 //   KINKED             1: the activation has no second derivative
 //   STEIN, IDENTITY    whether these estimators are used
@@ -84,7 +83,7 @@ extern "C" __global__ void __launch_bounds__(PART)
             weighted_g[r * width + i] = w * own_g[r];
         }
     }
-    double *sums = shared + threadIdx.x / LANES * NUMBERS;
+    double *sums = shared + threadIdx.x / LANES * SAMPLE_NUMBERS;
     const auto to = [&](int place) { return [=](int index, double sum) { sums[place + index] = sum; }; };
     double terms[UNITS * UNITS];
 #pragma unroll
@@ -123,10 +122,10 @@ extern "C" __global__ void __launch_bounds__(PART)
     lane_sums(others, [=](int index, double sum) { sums[index == 0 ? AT_V : index == 1 ? AT_CARRIED : AT_WILD] = sum; });
     __syncthreads();
     out += (long long)blockIdx.x * columns;
-    for (int c = threadIdx.x; c < NUMBERS; c += blockDim.x) {
+    for (int c = threadIdx.x; c < SAMPLE_NUMBERS; c += blockDim.x) {
         if (c >= AT_RESPONSE && c < AT_RESPONSE + UNITS * UNITS || c == AT_RESPONSE2) continue;
         double sum = 0.0;
-        for (int warp = 0; warp < PART / LANES; warp++) sum += shared[warp * NUMBERS + c];
+        for (int warp = 0; warp < PART / LANES; warp++) sum += shared[warp * SAMPLE_NUMBERS + c];
         out[c] = sum;
     }
 }
@@ -149,7 +148,7 @@ extern "C" __global__ void row_sums(int count, int width, int block, int parts, 
 #pragma unroll
         for (int r = 0; r < UNITS; r++) own[r][o] = there ? some(weighted_g + (long long)r * width + place[o]) : Some<double>{};
     }
-    out += (long long)blockIdx.x * columns + NUMBERS;
+    out += (long long)blockIdx.x * columns + SAMPLE_NUMBERS;
     const long long group = (long long)UNITS * slots * UNITS; // numbers of M_C, of the response, of the overlaps
     for (int entry = warp; entry < slots * UNITS; entry += warps) {
         const long long holds = held[entry / UNITS], slot = holds < 0 ? -1 - holds : holds;
@@ -235,7 +234,7 @@ extern "C" __global__ void response_sums(int span, int parts, int columns, int s
     const int t_first = cut[b] + blockIdx.x % parts * share, t_last = min(t_first + share, cut[b + 1]);
     const long long apart = span;
     out += (long long)blockIdx.x * columns;
-    double *group = out + NUMBERS + UNITS * slots * UNITS;
+    double *group = out + SAMPLE_NUMBERS + UNITS * slots * UNITS;
     for (int k = warp; k < slots; k += warps) {
         const long long holds = held[k], slot = holds < 0 ? -1 - holds : holds;
         if (holds == UNUSED) break;
