@@ -63,7 +63,7 @@ class Estimated(NamedTuple):
 
     row: UnitRow
     noise: np.ndarray | None
-    gap: float
+    residual: float
 
 
 @njit(**INNER)

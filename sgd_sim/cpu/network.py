@@ -90,7 +90,7 @@ class NetworkTrajectory:
         found = draw_directions(landscape, seed, instance, self.network)
         self.data, self.directions, self.labels, self.test_labels = landscape.data, *found
         self.test, samples = landscape.test[:len(self.test_labels), :self.n].astype(np.float64), self.labels.size
-        self.table, self.kind = make_table(run, samples), minibatch.kind_of(experiment.batch)
+        self.table, self.kind = make_table(run, samples), minibatch.drawn_as(experiment.batch)
         self.noise = make_noise(seed, instance)
         self.thermal = [self.noise.thermal, *(streams.key(seed, "simulation/thermal", instance, r) for r in range(1, p))]
         self.h0 = self.data[:samples, : self.n] @ self.directions[0] / np.sqrt(self.n)

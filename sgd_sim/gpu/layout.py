@@ -117,7 +117,7 @@ def _codes() -> str:
 def _formulas(flags: RunFlags, constraint: Constraint) -> str:
     """The formulas of the CPU's loops in CUDA C++."""
     functions = CudaFunctions()
-    for function in (formulas.field_of, formulas.coefficient, formulas.point_ahead, formulas.moved, formulas.pushed):
+    for function in (formulas.field_at, formulas.coefficient, formulas.point_ahead, formulas.moved, formulas.pushed):
         functions.add(function)
     functions.add(formulas.miss, given={"flags": flags})
     for name, shape in (("rescaling", constraint), ("onto_sphere", Sphere())):

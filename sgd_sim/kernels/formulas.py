@@ -21,7 +21,7 @@ def rate_of(eta, n):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def field_of(product, label, sign, root, shift):
+def field_at(product, label, sign, root, shift):
     """The field of a sample from x.e, where e is the deviation from sign w0 and the label h0 (sign = 0 where it is not)."""
     return sign * label + root * product + shift
 

@@ -112,6 +112,11 @@ def _classes() -> dict[str, list[str]]:
     return {name: places for name, places in found.items() if len(places) > 1}
 
 
+def _of_something(tree: ast.Module) -> list[str]:
+    """Public functions at the top of a module whose names end in `_of`."""
+    return [node.name for node in tree.body if isinstance(node, ast.FunctionDef) and re.fullmatch(r"[^_].*_of", node.name)]
+
+
 def _constants(tree: ast.Module) -> set[str]:
     """Names in capitals that a module assigns at its top."""
     targets = [target for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign)
@@ -177,6 +182,15 @@ def test_a_class_name_means_one_thing():
     assert set(TWICE_ON_PURPOSE) <= set(twice), "a name that is no longer used twice"
 
 
+def test_a_function_that_says_of_what_it_is_means_one_thing():
+    """Names such as `schedule_of` tell so little that a second one would be taken for the first."""
+    found = defaultdict(list)
+    for module, tree in TREES.items():
+        for name in _of_something(tree):
+            found[name].append(module)
+    assert len(found) > 20 and {name: modules for name, modules in found.items() if len(modules) > 1} == {}
+
+
 def test_a_constant_means_one_thing():
     found = defaultdict(list)
     for module, tree in TREES.items():
@@ -209,6 +223,7 @@ def test_the_checks_see_what_they_look_for():
     assert _constants(ast.parse("A, _B = 1, 2\nC: int = 3\nd = E[0]\ndef f():\n    G = 1\nfrom x import H\n")) == {"A", "_B", "C"}
     assert _defined("#define A 1 // one\n  #define B(x) x\n#define C (A + 1)\nenum { D, E };") == {
         "A": {"1"}, "C": {"(A + 1)"}, "D": {"0"}, "E": {"1"}}
+    assert _of_something(ast.parse("def a_of(): pass\ndef _b_of(): pass\nclass D:\n    def e_of(self): pass")) == ["a_of"]
     told = ast.parse("from x import enum\nenum({'N': self.n, 'KIND_OF': int(a.kind), 'NO': f'({NO}ll)', **{}})\n"
                      "{'T': T, 'row': 1}\n{'X': 2}")
     assert _injected(told) == {"N": "n", "KIND_OF": "kind", "NO": "NO"}
