@@ -21,7 +21,8 @@ GATES = ("dmft",)
 FINDS_BY_NAME = {"dmft", "dmft.api", "dmft.cli", "dmft.core.subcommands", "dmft.result.pictures", "workbench.inspection.kinds",
                  "reproduction.companions.command"}
 # Class names in two files, with the reason why both are right.
-TWICE_ON_PURPOSE: dict[str, str] = {}
+TWICE_ON_PURPOSE = {"Experiment": "users write dmft.Experiment(...), a function that makes the Run of a run file; the class, which "
+                                  "no user sees, is what theory and simulator make of a Run, and a hundred files call it so"}
 # Constants that several modules have, each its own, because they are found by this name or play one part in each program.
 ROLES = {"KIND", "COMMANDS", "_EPILOG"}
 # Constants of CUDA sources that Python has by the same name: samples of a warp, which for networks their tiling decides.
@@ -108,6 +109,9 @@ def _classes() -> dict[str, list[str]]:
     for module, tree in TREES.items():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].append(module)
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef) and len(node.name) > 1 and node.name[0].isupper():  # called like a class
                 found[node.name].append(module)
     return {name: places for name, places in found.items() if len(places) > 1}
 
