@@ -43,7 +43,7 @@ template <typename Enter> __device__ inline void rescaled(const Rates *rates, co
         const int r = item / ACROSS, across = item % ACROSS;
         if (first + across >= count) continue;
         double next = 0.0;
-        for (int q = 0; q < UNITS; q++) next += rates->A[r][q] * u[q * ACROSS + across];
+        for (int q = 0; q < UNITS; q++) next += rates->A[r][q] * u[q * ACROSS + across]; // [c-h]
         enter(r, first + across, next);
     }
 }
@@ -67,13 +67,13 @@ extern "C" __global__ void __launch_bounds__(PART)
             own_h[r] = h[r * width + i];
             const double field = unit_field<double>(own_h[r], present->beta[r], present->m[r], own_kappa);
             push[r] = activation_s<double>(field);
-            f += present->a[r] * push[r];
-            own_d[r] = present->a[r] * activation_ds<double>(field);
-            own_bend[r] = KINKED ? 0.0 : present->a[r] * activation_d2s<double>(field);
+            f += present->a[r] * push[r]; // [c-model]
+            own_d[r] = present->a[r] * activation_ds<double>(field); // [c-model]
+            own_bend[r] = KINKED ? 0.0 : present->a[r] * activation_d2s<double>(field); // [c-model]
         }
-        const double batch = batch_of<double>(present->scale, s[i], 1.0), c = batch * loss_dv<double>(f, y[i]);
+        const double batch = batch_of<double>(present->scale, s[i], 1.0), c = batch * loss_dv<double>(f, y[i]); // [c-model]
         loss = loss_v<double>(f, y[i]);
-        bent = KINKED ? 0.0 : batch * loss_d2v<double>(f, y[i]);
+        bent = KINKED ? 0.0 : batch * loss_d2v<double>(f, y[i]); // [c-model]
         taught = batch * loss_dv_dy<double>(f, y[i]);
         curve[i] = bent, mixed[i] = taught;
 #pragma unroll
@@ -249,7 +249,7 @@ extern "C" __global__ void response_sums(int span, int parts, int columns, int s
                     const double lever = levers[(UNITS + r) * apart + t], stiff = levers[(2 * UNITS + r) * apart + t];
                     const double response = curved<double>(along, lever, stiff, x[r]);
 #pragma unroll
-                    for (int q = 0; q < UNITS; q++) sums[r * UNITS + q] += response * E[q * apart + t];
+                    for (int q = 0; q < UNITS; q++) sums[r * UNITS + q] += response * E[q * apart + t]; // [c-MR], [c-probe]
                 }
             }
         lane_sums(sums, [=](int e, double sum) { group[(e / UNITS * slots + slot) * UNITS + e % UNITS] = sum; });

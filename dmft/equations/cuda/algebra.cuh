@@ -271,7 +271,7 @@ __device__ inline void merge_vector(Line<double> v, long long older, long long n
         double total = v[older];
         v[older] = 0.0;
         if (newer != NONE) total += v[newer], v[newer] = 0.0;
-        v[into] = total;
+        v[into] = total; // [dyadic]
     }
     __syncthreads();
 }
@@ -281,7 +281,7 @@ __device__ __noinline__ void merge_matrix(Table<double> A, long long older, long
         double total = *first;
         *first = 0.0;
         if (newer != NONE) total += *second, *second = 0.0;
-        *both = total;
+        *both = total; // [dyadic]
     };
     __syncthreads();
     for (long long i = threadIdx.x; i < A.size; i += blockDim.x) merge(&A[i][older], newer == NONE ? nullptr : &A[i][newer], &A[i][into]);
@@ -297,7 +297,7 @@ __device__ __noinline__ void kernel_weights(const Rule &rule, const Blocks &bloc
     const long long count = rule.slopes ? blocks.counts.blocks : 0;
     __syncthreads();
     for (long long slot = threadIdx.x; slot < out.size; slot += blockDim.x)
-        out[slot] = sums[slot] / (size[slot] > 1 ? size[slot] : 1);
+        out[slot] = sums[slot] / (size[slot] > 1 ? size[slot] : 1); // [dyadic]
     for (long long i = threadIdx.x; i < count; i += blockDim.x) {
         const long long steps = rule.beside[STEPS][i], newer = rule.beside[STEPS_NEWER][i];
         double before = 0.0, after = 0.0;

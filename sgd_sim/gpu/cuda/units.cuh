@@ -112,7 +112,7 @@ pass_over_units(int mode, i64 step, int ring, const double *settings, i64 lines,
                 if ((mode & ALL) && unit == 0) outputs[row] = f;
                 if (weight[row]) {
                     const double c = coefficient<double>(scale, weight[row], loss_dv<double>(f, told[row]));
-                    push = c * a * activation_ds<double>(field);
+                    push = c * a * activation_ds<double>(field); // [c-step]
                     push_a += c * value, push_beta += push;
                 }
                 factors[lane] = (float)push;
@@ -178,8 +178,8 @@ step_units(i64 step, const double *settings, i64 lines, int ahead, int chunks, d
                 double total = 0.0;
 #pragma unroll 8
                 for (int chunk = 0; chunk < chunks; chunk++) total += partial[((i64)chunk * UNITS + u) * PADDED + position(c)];
-                double next = moved<double>(now[KEEP], now[RECOIL], now[LOOKAHEAD], now[RATE], here, old, total);
-                if (now[NOISE] > 0.0) next += now[NOISE] * one_normal(thermal[instance * UNITS + u], (u64)step, c);
+                double next = moved<double>(now[KEEP], now[RECOIL], now[LOOKAHEAD], now[RATE], here, old, total); // [c-step]
+                if (now[NOISE] > 0.0) next += now[NOISE] * one_normal(thermal[instance * UNITS + u], (u64)step, c); // [c-step]
                 if (REMEMBERS) before[u * N + c] = here;
                 w[u * N + c] = next;
                 square += next * next;
@@ -200,7 +200,7 @@ step_units(i64 step, const double *settings, i64 lines, int ahead, int chunks, d
     for (int u = 0; u < UNITS; u++) {
         const double scale = chunks ? unit_scale<double>(u, factor[u], trace, UNITS) : 1.0;
         for (int c = threadIdx.x; c < N; c += THREADS) {
-            const double x = w[u * N + c] *= scale;
+            const double x = w[u * N + c] *= scale; // [c-step], [c-a]
             e[u * PADDED + position(c)] = (float)(LOOKS_AHEAD ? point_ahead<double>(lookahead, x, before[u * N + c]) : x);
             bad += !is_number(x);
         }

@@ -76,20 +76,20 @@ __device__ inline void step_weights(i64 instance, i64 step, const double *settin
         old[k] = fresh(before + c);
         if (chunks) {
             const double here = u[k];
-            u[k] = moved<double>(keep, recoil, lookahead, rate, here, old[k], total_of(partial, chunks, c));
+            u[k] = moved<double>(keep, recoil, lookahead, rate, here, old[k], total_of(partial, chunks, c)); // [sgd-step]
             before[c] = old[k] = here;
         }
 #else
-        if (chunks) u[k] = moved<double>(keep, 0.0, 0.0, rate, u[k], 0.0, total_of(partial, chunks, c));
+        if (chunks) u[k] = moved<double>(keep, 0.0, 0.0, rate, u[k], 0.0, total_of(partial, chunks, c)); // [sgd-step]
 #endif
-        if (noise > 0.0) u[k] += noise * one_normal(thermal[instance], (u64)step, c);
+        if (noise > 0.0) u[k] += noise * one_normal(thermal[instance], (u64)step, c); // [sgd-step]
         square += u[k] * u[k];
     }
     if (chunks) {
         if (RESCALES) {
             const double a_n = rescaling<double>(block_sum(square, room) / N);
 #pragma unroll
-            for (int k = 0; k < THREAD_COLUMNS; k++) u[k] *= a_n;
+            for (int k = 0; k < THREAD_COLUMNS; k++) u[k] *= a_n; // [sgd-step]
         }
 #pragma unroll
         for (int k = 0; k < THREAD_COLUMNS; k++) {
