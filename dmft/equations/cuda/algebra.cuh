@@ -149,8 +149,8 @@ __device__ inline void put_back(Table<double> y, Table<double> x, long long n) {
 
 // Substitution in groups of SOLVE_GROUP unknowns, along L (DOWN) or along its transpose, from the last group on. One warp for each
 // line goes through a group, which is divided by its diagonal beforehand, so that one product and one shuffle lie between two
-// unknowns. Then all threads take what the group contributes off the unknowns to come. What is read of L does not depend on them, and is
-// under way before it is wanted.
+// unknowns. Then all threads take what the group contributes off the unknowns to come. What is read of L does not depend on them, and
+// is under way before it is wanted.
 template <bool DOWN> __device__ __noinline__ void substitute(Table<double> L, Table<double> lines, long long unknowns) {
     const Table<double> x = at_hand(lines, unknowns);
     const int n = (int)unknowns, width = (int)L.width, groups = (n + SOLVE_GROUP - 1) / SOLVE_GROUP;

@@ -3,8 +3,8 @@
 // Put before common.cuh besides: dmft/core/cuda/lanes.cuh, the functions of the activation and unit_scale, that of the constraint,
 // translated from Python, M_AT .. MSE_FRESH_AT (rows of the curves), and definitions of
 //   UNITS, DIRECTIONS  p and k
-// Weights, second layer and intercepts of an instance lie one after the other, INSTANCE_SIZE numbers. TEAM is WARPS here: all warps of
-// a block share a row, each thread holds its columns of it, of the weights and of the gradients.
+// Weights, second layer and intercepts of an instance lie one after the other, INSTANCE_SIZE numbers. TEAM is WARPS here: all warps
+// of a block share a row, each thread holds its columns of it, of the weights and of the gradients.
 
 #define INSTANCE_SIZE (UNITS * N + 2 * UNITS)
 #define FIELDS_HELD (ROWS_HELD * UNITS) // fields of the rows that are held; one warp has a lane for each

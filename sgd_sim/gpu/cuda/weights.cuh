@@ -99,7 +99,8 @@ __device__ inline void step_weights(i64 instance, i64 step, const double *settin
     }
     if (chunks) step++;
     const bool continues = measure(u, old, ahead ? settings_of(settings, lines, step)[LOOKAHEAD] : 0.0, w0, step,
-                                   e + instance * PADDED, m + instance, sign + instance, live + instance, diverged_at + instance, room);
+                                   e + instance * PADDED, m + instance, sign + instance, live + instance,
+                                   diverged_at + instance, room);
     __syncthreads();
     if (threadIdx.x == 0) {
         __threadfence();
