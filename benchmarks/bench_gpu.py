@@ -21,7 +21,7 @@ from dmft.core.device import gpu
 from dmft.core.errors import UserError
 from dmft.model.runfile import parse_run
 from sgd_sim.gpu.products import GpuProducts, make_trajectories
-from sgd_sim.gpu.trajectories import GpuTrajectories, layout_of
+from sgd_sim.gpu.trajectories import GpuTrajectories, card_layout
 from sgd_sim.states import empty_states
 
 KINDS = {
@@ -117,7 +117,7 @@ def main() -> None:
             print(f"  {precision} {count} starts: {times[0]:.0f} us by rows, {times[1]:.0f} us by products", flush=True)
         for changes in LAYOUTS if options.layouts else []:
             this = run.replace({"simulation.precision": precision, **PERSISTENT})
-            layout = replace(layout_of(this), **changes)
+            layout = replace(card_layout(this), **changes)
             try:
                 stepper = GpuTrajectories(this, np.arange(options.instances), empty_states(this), card, layout)
                 seconds = step_seconds(stepper, options.steps)

@@ -17,6 +17,6 @@ REFERENCES_BY_MODEL = {
 }
 
 
-def references_of(run: OnePassRun) -> list[tuple[str, str]]:
+def onepass_references(run: OnePassRun) -> list[tuple[str, str]]:
     """(key of dmft.core.references, reason) of everything to cite for a run."""
     return REFERENCES_BY_MODEL[run.model_keys["kind"]]

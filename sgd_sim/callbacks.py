@@ -12,7 +12,7 @@ from sgd_sim.instances import Instances
 from sgd_sim.recording import network_curves, recorded_rows, times_of
 
 
-def hook_of(run: Run, callback: Callback | None) -> Hook | None:
+def simulation_hook(run: Run, callback: Callback | None) -> Hook | None:
     """The hook that the driver calls a few times a second on the root. The callback gets the latest time t that an instance of
     this rank has recorded, the means of m and loss over the instances that have, and curves that are NaN beyond what an instance
     has recorded."""

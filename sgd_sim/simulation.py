@@ -23,7 +23,7 @@ from dmft.model.runfile import Run, load_run
 from dmft.model.support import check_support
 from dmft.model.two_times import simulated_steps
 from sgd_sim import archive
-from sgd_sim.callbacks import hook_of
+from sgd_sim.callbacks import simulation_hook
 from sgd_sim.gpu.trajectories import gpu_batches
 from sgd_sim.instances import Instances
 from sgd_sim.landscape import sizes
@@ -54,7 +54,7 @@ def simulate_job(run: Run, output: str | Path | None = None, resume: bool = Fals
     """`simulate`; the answer also says whether there was anything left to do."""
     comm = comm or world()
     check(run, comm)
-    ended = drive(SimulationJob(run), output, resume, quiet, stop, attrs, comm, hook_of(run, callback))
+    ended = drive(SimulationJob(run), output, resume, quiet, stop, attrs, comm, simulation_hook(run, callback))
     if ended.worked and comm.is_root:
         _warn(ended.result)
     return ended

@@ -120,8 +120,8 @@ class CardMatrices(Matrices):
         assert history.full
         super().__init__(history, units)
         self.gpu, self.size, self.queue = gpu, history.slots * units, gpu.queue(urgent=True)
-        constants = {"UNITS": units, "LANES": WARP, "TOGETHER": WARPS_OF_BLOCK, "ROWS": ROWS_OF_BLOCK, "HEAD": HEAD,
-                     "NO_LINES": NO_LINES, "PLACES": len(NewRows), **{each.name: int(each) for each in Entries}}
+        constants = {"UNITS": units, "LANES": WARP, "WARPS_OF_BLOCK": WARPS_OF_BLOCK, "ROWS_OF_BLOCK": ROWS_OF_BLOCK,
+                     "HEAD": HEAD, "NO_LINES": NO_LINES, "PLACES": len(NewRows), **{each.name: int(each) for each in Entries}}
         self.kernel = gpu.kernels("\n".join((defines(constants), source(CUDA / "lanes.cuh"), source(MATRIX_SOURCE))),
                                   ("products", "enter_rows"))
         self.copies = gpu.zeros((MATRICES_ON_CARD, self.size, self.size))

@@ -45,7 +45,7 @@ def draw_units(experiment: Experiment, network: TwoLayer, sampling: Sampling, in
     near = [*range(min(k, NEAR)), *(k + r for r in range(min(p, NEAR))), batch + 1]
     later = later_normals(experiment, drawn, sampling.samples, near, batch)
     points = drawn.at(index)
-    kappa = ndtri(points[:, :k])
+    kappa = ndtri(points[:, :k])  # [draws]
     y = network.label(kappa, np.sqrt(network.label_noise) * ndtri(points[:, -1]) if network.label_noise > 0 else 0.0)
     s = experiment.batch.first(points[:, batch], sampling.keys[1], index)
     lower_root(network.Q0, np.zeros(p), root := np.zeros((p, p)))
@@ -60,4 +60,4 @@ def probes(index: np.ndarray, units: int) -> np.ndarray:
     eps eps^T over 2^n >= p of them is exactly 1. Eq. [c-probe]."""
     size = 1 << max(units - 1, 0).bit_length()
     parity = np.array([[bin(i & j).count("1") % 2 for j in range(units)] for i in range(size)])
-    return 1.0 - 2.0 * parity[index % size]
+    return 1.0 - 2.0 * parity[index % size]  # [c-probe]

@@ -22,7 +22,7 @@ def unit_field(h, beta, m, kappa, directions):
     """h~ of a unit: its field, intercept, and its part along the directions; m, kappa (k,). Eq. [c-model]."""
     field = h + beta
     for t in range(directions):
-        field += m[t] * kappa[t]
+        field += m[t] * kappa[t]  # [c-model]
     return field
 
 

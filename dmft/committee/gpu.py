@@ -33,7 +33,7 @@ from dmft.samples.gpu import OnDevice
 from dmft.samples.launches import MOVERS, SAMPLE_SOURCE, Sums, whole_lines
 from dmft.samples.sampling import Sampling, tangent_indices
 from dmft.samples.tangents import Bounds
-from dmft.samples.written_steps import PLANNED_NUMBERS, PLANNED_STEP, plan_size, step_of
+from dmft.samples.written_steps import PLANNED_NUMBERS, PLANNED_STEP, plan_size, planned_step
 
 UNIT_KERNELS = ("fields", "row_sums", "bounds", "response_sums", "add_parts", "move", "control", "next_tangents", "merge_columns",
                 "merge_rows")
@@ -154,7 +154,7 @@ class GpuUnits:
         return "\n".join((source(CUDA / "philox.cuh"), cuda_source(), activation_source(network.activation),
                           cuda_formulas(network.units, network.directions),
                           records_source(**structs),
-                          enum(places | {"NUMBERS": self.places.numbers}), f"typedef {kind} stored;", defines(numbers),
+                          enum(places | {"SAMPLE_NUMBERS": self.places.numbers}), f"typedef {kind} stored;", defines(numbers),
                           averages_source(self.averages), source(CUDA / "lanes.cuh")))
 
     def _ints(self, *sizes: int) -> tuple[np.int32, ...]:
@@ -239,7 +239,7 @@ class GpuUnits:
         rates["A"], rates["keep"], rates["chi_root"] = drive.A, drive.keep, drive.chi_root
         put_turned(drive.memory, self.wide[0])
         put_turned(drive.chi_weights, self.wide[1])
-        (step,) = step_of(self.plan.host)
+        (step,) = planned_step(self.plan.host)
         step.active, step.used, step.merges, step.slot = len(order), self.history.stop[plan.slot], merges, plan.slot
         step.n, step.kind, step.period, step.epochs_from = self.n, chain.kind, chain.period, chain.begin
         lines[: len(order)] = order

@@ -42,7 +42,7 @@ def _enter_means(past, order, cells, below, symmetric, i, now, out):
                 total = 0.0
                 for k in range(begin[j], end[j]):
                     total += past[a, order[k] * p + b]
-                out[i, j, a, b] = total / below[j]
+                out[i, j, a, b] = total / below[j]  # [columns]
                 if symmetric:
                     out[j, i, b, a] = out[i, j, a, b]
     for a in range(p):
@@ -60,7 +60,7 @@ def _add_since(past, order, blocks, out):
                 total = out[w + 1, a, b] if w + 1 < len(blocks) else 0.0
                 for k in range(upto - 1, blocks[w] - 1, -1):
                     total += past[a, order[k] * p + b]
-                out[w, a, b] = total
+                out[w, a, b] = total  # [fdt-chi]
         upto = blocks[w]
 
 
@@ -89,7 +89,7 @@ def enter_units(maps: dict[str, np.ndarray], columns: dict[str, np.ndarray], kep
     blocks = np.searchsorted(steps.first, kept.waiting[:waited])  # those of the waiting steps
     for name, past, now, source in rows:
         waits = past.reshape(p, -1, p)[:, steps.order[blocks]].swapaxes(0, 1)
-        columns[name][line, :waited] = waits if source is None else waits / source[kept.waiting[:waited], None, None]
+        columns[name][line, :waited] = waits if source is None else waits / source[kept.waiting[:waited], None, None]  # [columns]
         columns[name][line, now_waits] = now
     _add_since(R, steps.order, blocks, columns["chi"][line])
     columns["chi"][line, now_waits] = 0.0

@@ -1,4 +1,4 @@
-"""How a finished march of a committee goes on to a later end, as solvers/longer.py for one unit: every slot has p entries."""
+"""How a finished march of a committee continues to a later end, as solvers/longer.py for one unit: every slot has p entries."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ class CommitteeMarch(Forward):
             point = weights.point_after(after, *(np.full_like(x, x.mean()) if self.exchangeable else x for x in pushes))
             self.samples.begin_sums(point)
         values = {"m": weights.m_w, "C": weights.C_now, "a": weights.state.a, "beta": weights.state.beta,
-                  "loss": sums[places.v], "delta_nu": found.row.delta_nu, "mu": found.row.mu, "ibp_gap": found.gap}
+                  "loss": sums[places.v], "delta_nu": found.row.delta_nu, "mu": found.row.mu, "ibp_gap": found.residual}
         values |= zip(self.experiment.observables, totals[1] if self.experiment.observables else (), strict=True)
         for name, value in values.items():
             self.curves[name][n] = value

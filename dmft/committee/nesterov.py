@@ -28,5 +28,5 @@ class UnitsAtWeights(NamedTuple):
             if drive.drift:
                 for r, q in np.ndindex(drive.A.shape):
                     weights[r] += drive.drift * float(drive.A[r, q]) * behind[q]
-            ahead[...] = (1 + beta) * weights - beta * behind
+            ahead[...] = (1 + beta) * weights - beta * behind  # [momentum]
             behind[...] = weights

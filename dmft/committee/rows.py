@@ -63,7 +63,7 @@ class Estimated(NamedTuple):
 
     row: UnitRow
     noise: np.ndarray | None
-    gap: float
+    residual: float
 
 
 @njit(**INNER)
@@ -80,7 +80,7 @@ def _make_alike(kernel, used):
         other = (every - p * same) / (p * (p - 1))
         for r in range(p):
             for q in range(p):
-                kernel[r, first + q] = same if r == q else other
+                kernel[r, first + q] = same if r == q else other  # [c-exchange]
 
 
 @njit(**INNER)
@@ -92,7 +92,7 @@ def _make_rows_alike(X):
         for r in range(p):
             mean += X[r, t] / p
         for r in range(p):
-            X[r, t] = mean
+            X[r, t] = mean  # [c-exchange]
 
 
 @njit(**UNCOUNTED)

@@ -115,14 +115,14 @@ def _fields(activation, loss, units, m, a, beta, scale, out):
         for r in range(p):
             field = unit_field(h[i, r], beta[r], m[r], kappa[i], kappa.shape[1])
             value = s(field)
-            f += a[r] * value
+            f += a[r] * value  # [c-model]
             out.push[i, r] = value
-            out.d[i, r] = a[r] * ds(field)
-            out.bend[i, r] = 0.0 if kinked else a[r] * d2s(field)
+            out.d[i, r] = a[r] * ds(field)  # [c-model]
+            out.bend[i, r] = 0.0 if kinked else a[r] * d2s(field)  # [c-model]
         weight = batch_of(scale, batch[i], 1.0)
-        c = weight * dv(f, y[i])
+        c = weight * dv(f, y[i])  # [c-model]
         out.v[i] = v(f, y[i])
-        out.curve[i] = weight * d2v(f, y[i])
+        out.curve[i] = weight * d2v(f, y[i])  # [c-model]
         out.mixed[i] = weight * dv_dy(f, y[i])
         for r in range(p):
             out.g[i, r] = c * out.d[i, r]
@@ -193,9 +193,9 @@ def _advance_units(first, last, step, drive, chain, random, units, past, fields,
             z[r] = z_first[i, n * p + r] if n * p + r < given else sign[i] * z[r]
             xi[r] *= sign[i]
         for r in range(p):
-            chi[r] = dot(chi_weights[r], X, used)
+            chi[r] = dot(chi_weights[r], X, used)  # [c-chi]
             for q in range(r + 1):
-                chi[r] += chi_root[r, q] * z[q]
+                chi[r] += chi_root[r, q] * z[q]  # [c-chi]
         for r in range(p):
             u[r] = pushed_field(eta, dot(memory[r], H, used), chi[r], g[i, r], drive.thermal, xi[r])
             for q in range(p):
@@ -212,7 +212,7 @@ def _advance_units(first, last, step, drive, chain, random, units, past, fields,
         for r in range(p):
             h[i, r] = 0.0
             for q in range(p):
-                h[i, r] += A[r, q] * u[q]
+                h[i, r] += A[r, q] * u[q]  # [c-h]
         s[i] = own_weight(chain, s[i], random.batch, batch_index[i], n, known, changes[i])
 
 

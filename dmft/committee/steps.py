@@ -170,7 +170,7 @@ def given_past(given, lines, pairs, solved, half, order):
     set_to(0.0, weights)
     for r in range(len(weights)):
         for i in range(len(order)):
-            weights[r, order[i]] = solved[r, i]
+            weights[r, order[i]] = solved[r, i]  # [c-chi]
 
 
 @njit(**UNCOUNTED)
@@ -305,7 +305,7 @@ def merge_past(lines, m_past, jitter, merges):
     merge_lines(merges, lines[Line.M_C : Line.M_C + 1])
     merge_lines(merges, lines[Line.NEXT_Q_ROW : Line.NEXT_R_ROW + 1])
     for k in range(len(merges)):
-        merge_vector(jitter, merges[k, 0], merges[k, 1], merges[k, 2])
+        merge_vector(jitter, merges[k, 0], merges[k, 1], merges[k, 2])  # [dyadic]
         for line in m_past:
             merge_vector(line, merges[k, 0], merges[k, 1], merges[k, 2])
 

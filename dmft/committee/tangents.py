@@ -26,7 +26,7 @@ def merge_wide(v, merges, width):
             if newer != NONE:
                 total += v[newer * width + c]
                 v[newer * width + c] = 0.0
-            v[into * width + c] = total
+            v[into * width + c] = total  # [dyadic]
 
 
 @njit(**INNER)
@@ -95,7 +95,7 @@ def advance_tangents(T, row, E, gp, drive, step, used, following):
         for r in range(units):
             u = pushed_tangent(eta, following[r, j], curved(curve * along, d[r], bend[r], row[r, j]))
             for q in range(units):
-                u += keep[r, q] * row[q, j]
+                u += keep[r, q] * row[q, j]  # [c-T]
             following[r, j] = u
         # A works on the whole column, so that it is kept apart until all of it is known
         for r in range(units):
@@ -124,7 +124,7 @@ def advance_tangents(T, row, E, gp, drive, step, used, following):
             u = 0.0
             for q in range(units):
                 u += A[r, q] * curved(curve * along, d[q], bend[q], E[q, c])
-            row[r, slot * width + c] = -eta * u
+            row[r, slot * width + c] = -eta * u  # [c-T]
 
 
 @njit(**INNER)
@@ -149,7 +149,7 @@ def add_response(w, row, E, gp, used, most, responses, numbers, response, respon
                     along, j = 0.0, i * width + c
                     for u in range(units):
                         along += d[u] * row[u, j]
-                    entry += curved(curve * along, d[r], bend[r], row[r, j]) * E[q, c]
+                    entry += curved(curve * along, d[r], bend[r], row[r, j]) * E[q, c]  # [c-MR], [c-probe]
                 line[i * units + q] += weight * entry
                 whole += entry
             numbers[response + r * units + q] += weight * whole

@@ -296,8 +296,8 @@ class UnitWeights(Recursion):
         if not network.trained:
             return UnitPoint(self._ahead(m), m, state.a, state.beta)
         rate = e.alpha * e.eta_n[state.n] / e.eta_0
-        return UnitPoint(self._ahead(m), m, state.a - network.train * rate * output,
-                         state.beta - network.train_intercepts * rate * hidden)
+        return UnitPoint(self._ahead(m), m, state.a - network.train * rate * output,  # [c-second]
+                         state.beta - network.train_intercepts * rate * hidden)  # [c-second]
 
     def _ahead(self, m: np.ndarray) -> np.ndarray:
         """m_{n+1} of the point where gradients are taken from that of the weights. Eq. [momentum]."""

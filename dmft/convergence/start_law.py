@@ -37,12 +37,12 @@ class StartLaw:
     def spread(self, dimension: int) -> np.ndarray:
         """Standard deviation of m(t) that comes from the scatter of m(0) at N, to leading order: its square is what an i.i.d. start
         adds to the variance over runs with the exact start."""
-        return np.abs(self.slope) * np.sqrt((1.0 - self.m0**2) / dimension)
+        return np.abs(self.slope) * np.sqrt((1.0 - self.m0**2) / dimension)  # [start-law]
 
     def shift(self, dimension: int) -> np.ndarray:
         """What an i.i.d. start adds to the mean of m(t) at N, to order 1/N: the mean of m(0) is m0 (1 - 1/N), and m(t) is curved
         in m0."""
-        return (0.5 * (1.0 - self.m0**2) * self.curvature - self.m0 * self.slope) / dimension
+        return (0.5 * (1.0 - self.m0**2) * self.curvature - self.m0 * self.slope) / dimension  # [start-law]
 
     def shift_error(self, dimension: int) -> np.ndarray:
         """Its standard error, if slope and curvature err independently."""

@@ -129,7 +129,7 @@ class _Driver(Generic[Result]):
             return
         self.source = header.path
         self.seconds_before = float(header.attrs.get("wall_time", 0.0))
-        state: store.Stored | None = getattr(self.job, "kept_state", None)
+        state: store.Stored | None = getattr(self.job, "resumable_state", None)
         if self.checkpoint and (header.is_checkpoint or state is not None):
             self.checkpoint.take_up(state or header)
         if self.kept:     # states that were kept before stay in the file until their worker continues

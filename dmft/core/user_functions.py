@@ -44,7 +44,7 @@ def pointer(function: Any, signature: Any) -> Any:
 def c_function(key: str, function: Any, signature: Any, form: str) -> Any:
     """A user's function as a C function; RunError where Numba cannot compile it. form: how it is called, for the message.
 
-    A division by 0 gives no number, which is noticed: a C function cannot raise, and would go on with 0 in its place."""
+    A division by 0 gives no number, which is noticed: a C function cannot raise, and would continue with 0 in its place."""
     try:
         return cfunc(signature, error_model="numpy")(getattr(function, "py_func", function))
     except NumbaError as problem:

@@ -66,8 +66,8 @@ class Worker(Protocol):
 class Job(Protocol[Result_co]):
     """A run to be computed. Every rank has one; on the root it holds the solutions.
 
-    A job may have `keeps_state = True`: the last state of every worker is then kept beside the result. It may set `kept_state` in
-    `take_up`, to the header of such a file: its workers then continue from there. It may have `abreast()`, asked before every
+    A job may have `keeps_state = True`: the last state of every worker is then kept beside the result. It may set `resumable_state`
+    in `take_up`, to the header of such a file: its workers then continue from there. It may have `abreast()`, asked before every
     round: how many workers a group of ranks takes at a time; and `step`, which steps several of them together."""
 
     kind: str                       # of its files

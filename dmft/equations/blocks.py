@@ -75,7 +75,7 @@ def push_step(step, rule, blocks):
     for i in range(count):
         before[i] = order[i]
     full = 0
-    while full < len(held) and held[full] >= rule.per_level:
+    while full < len(held) and held[full] >= rule.per_level:  # [dyadic]
         full += 1
     moved = joined = 0
     for level in range(full - 1, -1, -1):
@@ -165,7 +165,7 @@ def beside(rule, blocks, i):
     to_older, to_newer = 0.0, 0.0
     if steps and steps_newer:
         scale = 1.0 / (d_newer * e + d * e_newer)
-        to_older, to_newer = -e_newer * scale, e * scale
+        to_older, to_newer = -e_newer * scale, e * scale  # [dyadic]
     elif steps:
         to_older = -1.0 / d
     elif steps_newer:
@@ -179,7 +179,7 @@ def spread_within(w, steps, steps_newer, to_older, to_newer, own, before, after)
     before, after: sums over the block and over its neighbours. Eq. [dyadic]."""
     mean = own / w
     slope = to_older * (before / max(steps, 1) - mean) + to_newer * (after / max(steps_newer, 1) - mean)
-    return w * step_variance(w) * slope
+    return w * step_variance(w) * slope  # [dyadic]
 
 
 @njit(**INNER, error_model="numpy")
@@ -187,7 +187,7 @@ def kernel_weights(rule, blocks, sums, out):
     """See `History.weights`, into out (slots,). Eq. [dyadic]."""
     size, order = blocks.slots[SIZE], blocks.slots[IN_ORDER, : blocks.counts.blocks]
     for slot in range(len(out)):
-        out[slot] = sums[slot] / max(size[slot], 1)
+        out[slot] = sums[slot] / max(size[slot], 1)  # [dyadic]
     for i in range(1, len(order) if rule.slopes else 0):
         oldest, newest, steps, steps_newer, to_older, to_newer = beside(rule, blocks, i)
         if steps == 0 and steps_newer == 0:
@@ -200,7 +200,7 @@ def kernel_weights(rule, blocks, sums, out):
         w = size[order[i]]
         spread = spread_within(w, steps, steps_newer, to_older, to_newer, sums[order[i]], before, after)
         for k in range(oldest, i):
-            out[order[k]] += to_older * spread / steps
+            out[order[k]] += to_older * spread / steps  # [dyadic]
         for k in range(i + 1, newest + 1):
             out[order[k]] += to_newer * spread / steps_newer
-        out[order[i]] -= (to_older + to_newer) * spread / w
+        out[order[i]] -= (to_older + to_newer) * spread / w  # [dyadic]

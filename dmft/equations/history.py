@@ -65,7 +65,7 @@ def start_fences(begin: int, end: int, early: int) -> list[int]:
     found, s = [], 0
     while begin + s < end:
         found.append(begin + s)
-        s += 1 + s // early
+        s += 1 + s // early  # [dyadic]
     return found
 
 

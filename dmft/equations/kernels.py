@@ -108,7 +108,7 @@ class Kept(NamedTuple):
     def below(self, i: int, hidden: int, source: np.ndarray | None) -> np.ndarray:
         """What a sum over each of these cells is divided by, (i,): their steps, or what these are in time."""
         begin, end = self.grid[:i] + hidden, self.upto[:i] + hidden + 1
-        return end - begin if source is None else _between(source, begin, end)
+        return end - begin if source is None else _between(source, begin, end)  # [columns], [schedule]
 
     def empty(self, temperatures: bool = False) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Maps and columns, to be filled by `enter_row`."""
@@ -167,7 +167,8 @@ def enter_row(maps: dict[str, np.ndarray], columns: dict[str, np.ndarray], kept:
             if source is None:
                 maps[name][:i, i] = means
         if in_columns:
-            columns[name][line, :waited] = past[slots] / (1.0 if source is None else source[kept.waiting[:waited] + e.hidden])
+            step = 1.0 if source is None else source[kept.waiting[:waited] + e.hidden]
+            columns[name][line, :waited] = past[slots] / step  # [columns], [schedule]
             columns[name][line, waited : waited + 1][kept.waiting[waited : waited + 1] == visible] = now
     if in_columns:
         # sums over all blocks from one on

@@ -16,7 +16,7 @@ from dmft.core import exact_sum
 from dmft.core.block_cuda import CELL_TYPES, BlockFunctions, Cells, Struct, structs_source
 from dmft.core.compiled import FREE, UNCOUNTED, record
 from dmft.core.cuda_numbers import defines, enum
-from dmft.core.device import CUDA, source
+from dmft.core.device import CUDA, WARP, source
 from dmft.core.to_cuda import CudaFunctions, NoCuda
 from dmft.equations import blocks
 from dmft.equations.blocks import COUNTS, BlockTable, beside, blocks_of, kernel_weights
@@ -111,7 +111,7 @@ def equations_source(constraint: Constraint, use: InUse, slopes: bool, staged: b
              "WORK_VECTORS": WORK_VECTORS, "LOST": LOST, "SCALARS": SCALARS, "NOW_NUMBERS": NOW_NUMBERS,
              "GIVEN_NUMBERS": len(GIVEN.names or ()), "MOVING_NUMBERS": len(STEP_ORDERS.names or ()),
              "COUNT_NUMBERS": len(COUNTS.names or ()), **ROW_OUTCOMES, **NEIGHBOUR_ROWS, **SHARE_ROWS}
-    numbers: dict[str, Any] = {"STAGED": int(staged), "SLOPES": int(slopes), "EQUATION_THREADS": threads,
+    numbers: dict[str, Any] = {"STAGED": int(staged), "SLOPES": int(slopes), "EQUATION_THREADS": threads, "LANES": WARP,
                                "EXACT_BASE": repr(exact_sum.BASE)}
     for name, value in use._asdict().items():
         numbers[f"USE_{name.upper()}"] = int(value) if isinstance(value, bool) else repr(float(value)).replace("inf", "(1.0 / 0.0)")

@@ -36,8 +36,8 @@ def raw_row(weights: WeightDynamics, sums: np.ndarray, carried: float) -> Row:
     Eq. [random-K]. sums: of `overlap_sums` over all samples; carried: weight of the samples with tangents."""
     alpha, slots = weights.experiment.alpha, weights.history.slots
     products, responses = (sums[OVERLAP_SCALARS + k * slots : OVERLAP_SCALARS + (k + 1) * slots] for k in range(2))
-    return Row(delta_nu=alpha * sums[CURVATURE], mu=0.0, M_C_now=alpha * sums[SQUARE], M_C=alpha * products,
-               K_R=-alpha * responses / carried)
+    return Row(delta_nu=alpha * sums[CURVATURE], mu=0.0, M_C_now=alpha * sums[SQUARE], M_C=alpha * products,  # [random-K]
+               K_R=-alpha * responses / carried)  # [random-K]
 
 
 def overlap_residual(weights: WeightDynamics, row: Row, sums: np.ndarray) -> IdentityResidual:
@@ -45,7 +45,7 @@ def overlap_residual(weights: WeightDynamics, row: Row, sums: np.ndarray) -> Ide
     h0, so that [ibp] holds with the weight h0^2 on both sides, with the same Q and R."""
     alpha, slots = weights.experiment.alpha, weights.history.slots
     overlaps = sums[OVERLAP_SCALARS + 2 * slots :]
-    return weights.identity_residual(row, FieldOverlaps(alpha * overlaps, alpha * sums[FIELD]))
+    return weights.identity_residual(row, FieldOverlaps(alpha * overlaps, alpha * sums[FIELD]))  # [random-ibp]
 
 
 class OverlapRows(NamedTuple):
@@ -95,7 +95,7 @@ class OverlapKernels:
         if not use.identity:
             return row
         spread = max(float(sums[K1_RESPONSE2] / carried - (sums[K1_RESPONSE] / carried) ** 2), 0.0)
-        eps = weights.ridge_strength(sums[NOISE] / weights.estimator.random_trust, use.share, spread)
+        eps = weights.ridge_strength(sums[NOISE] / weights.estimator.random_trust, use.share, spread)  # [random-ibp]
         if eps == 0.0:
             return row
         return self._solved(weights, row, overlap_residual(weights, row, sums), 2.0 ** np.floor(np.log2(eps)))
@@ -110,7 +110,7 @@ class OverlapKernels:
         weights.place(weights.solutions._replace(ridge=self._ridge), weights.at)
         now = weights.now
         now.ridge_eps, now.ridge_from, now.ridge_least = self._eps, self._upto, 0.0
-        done = weights.corrected(row, residual, eps)
+        done = weights.corrected(row, residual, eps)  # [random-ibp]
         self._eps, self._upto = float(now.ridge_eps), int(now.ridge_from)
         return done
 
@@ -140,9 +140,9 @@ def fluctuations(experiment: Experiment, history: History, rows: OverlapRows, wa
         if n == experiment.steps or not np.isfinite(rows.a[n]):
             break
         step, a = dynamics.unscaled(row), float(rows.a[n])
-        gain_u = step.keep * m + dynamics.eta * float(step.memory @ state.m_past)
+        gain_u = step.keep * m + dynamics.eta * float(step.memory @ state.m_past)  # [random-V]
         unit = dynamics.eta / experiment.eta_0
-        following = NextRow(a * step.x, a * step.x_now, a**2 * step.q_u, a * step.r, a * unit, a * gain_u, 0.0)
+        following = NextRow(a * step.x, a * step.x_now, a**2 * step.q_u, a * step.r, a * unit, a * gain_u, 0.0)  # [random-V]
         dynamics.advance(row, following, history.push(n))
     return Fluctuations(V, gain, kernels)
 
@@ -162,7 +162,7 @@ def sample_paths(experiment: Experiment, history: History, rows: OverlapRows, pa
         drive = after.drive
         z = z_past @ drive.chi_weights + drive.chi_sd * rng.standard_normal(paths)
         heat = drive.thermal * rng.standard_normal(paths) if drive.thermal else 0.0
-        X[:, n + 1] = a * (drive.keep * X[:, n] + eta * (X_past @ drive.memory + z) + heat)
+        X[:, n + 1] = a * (drive.keep * X[:, n] + eta * (X_past @ drive.memory + z) + heat)  # [random-V]
         plan = history.push(n)
         for past in (X_past, z_past):
             merge_columns(past, plan.merges)

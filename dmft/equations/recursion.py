@@ -71,7 +71,7 @@ def add_short_rows(scale, weights, A, stop, used, out):
 @njit(**INNER)
 def through_noise(unit, correlation, responses, used, b):
     """b_j, into b (slots,), and b_n = <chi_n zeta_n>. Eq. [dmft-Q]."""
-    row_products(unit, responses.R, correlation, responses.stop, used, b)
+    row_products(unit, responses.R, correlation, responses.stop, used, b)  # [dmft-Q]
     return unit * dot(responses.R_row, correlation, used)
 
 
@@ -81,9 +81,9 @@ def against_past(step, b, b_now, correlations, used, x):
     Q_row = correlations.Q_row
     for j in each(len(x)):
         x[j] = step.keep * Q_row[j]
-    add_rows(step.eta, step.memory, correlations.Q, used, x)
+    add_rows(step.eta, step.memory, correlations.Q, used, x)  # [dmft-Q]
     for j in each(len(x)):
-        x[j] += step.eta * b[j]
+        x[j] += step.eta * b[j]  # [dmft-Q]
     return step.keep * correlations.Q_now + step.eta * dot(step.memory, Q_row, used) + step.eta * b_now
 
 
@@ -93,14 +93,14 @@ def next_response(step, responses, used, r):
     R_row = responses.R_row
     for j in each(len(r)):
         r[j] = step.keep * R_row[j]
-    add_short_rows(step.eta, step.memory, responses.R, responses.stop, used, r)
+    add_short_rows(step.eta, step.memory, responses.R, responses.stop, used, r)  # [dmft-R]
 
 
 @njit(**INNER)
 def next_norm(step, c_now, b, b_now, x, x_now, used):
     """q_u without the thermal part. Eq. [dmft-Q]."""
-    b_z = step.keep * b_now + step.eta * dot(step.memory, b, used) + step.eta * c_now
-    return step.keep * x_now + step.eta * dot(step.memory, x, used) + step.eta * b_z
+    b_z = step.keep * b_now + step.eta * dot(step.memory, b, used) + step.eta * c_now  # [dmft-Q]
+    return step.keep * x_now + step.eta * dot(step.memory, x, used) + step.eta * b_z  # [dmft-Q]
 
 
 @njit(**INNER)
@@ -109,7 +109,7 @@ def merge_vector(v, older, newer, into):
     total = v[older]
     v[older] = 0.0
     if newer != NONE:
-        total += v[newer]
+        total += v[newer]  # [dyadic]
         v[newer] = 0.0
     v[into] = total
 

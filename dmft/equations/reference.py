@@ -90,7 +90,7 @@ def close_kernels(e: Experiment, kernels: FullKernels) -> FullWeights:
         if B:
             memories[n, n - 1] -= B / eta  # [momentum]
         memory = eta * memories[n, :n]
-        keep[n] = A - eta * (kernels.delta_nu[n] + decay)
+        keep[n] = A - eta * (kernels.delta_nu[n] + decay)  # [schedule], [ridge]
         past = np.tril(Q) + np.tril(Q, -1).T  # Q is symmetric
         b = Gam[: n + 1, :n] @ kernels.M_C[n, :n]  # [dmft-Q] <chi_n zeta_j>
         x = keep[n] * past[n, : n + 1] + memory @ past[:n, : n + 1] + eta * b  # [dmft-Q] x_j
@@ -98,13 +98,13 @@ def close_kernels(e: Experiment, kernels: FullKernels) -> FullWeights:
         q_u = keep[n] * x[n] + memory @ x[:n] + eta * b_z + e.heat(step)  # [dmft-Q] q_u
         cross = keep[n] * Q_w[n] + memory @ Q_w[:n] + eta * Gam_w[:n] @ kernels.M_C[n, :n]  # [momentum] <u w_n> but for D
         x, q_u, cross = x + D * Q_w[: n + 1], q_u + 2 * D * cross + D**2 * Q_ww, cross + D * Q_ww  # [momentum]
-        m_u = (A - eta * decay) * m[n] - B * m[n - 1] + D * m_w[n] - eta * kernels.mu[n]  # [dmft-m], [momentum]
+        m_u = (A - eta * decay) * m[n] - B * m[n - 1] + D * m_w[n] - eta * kernels.mu[n]  # [dmft-m], [momentum], [ridge]
         a[n] = e.constraint_at(step).scale(q_u + m_u**2)  # [dmft-a]
         drift[n] = a[n] * D
         if n + 1 == rows:
             break
         row, response, norm = a[n] * x, np.zeros(rows), a[n] ** 2 * q_u  # [dmft-Q] of w_{n+1}
-        response[n] = a[n] * eta  # [dmft-R]
+        response[n] = a[n] * eta  # [dmft-R], [schedule]
         response[:n] = a[n] * (keep[n] * Gam[n, :n] + memory @ Gam[:n, :n] + D * Gam_w[:n])  # [dmft-R], [momentum]
         m_w[n + 1] = a[n] * m_u
         cross *= a[n]  # [momentum] <w_{n+1} w_n>

@@ -109,15 +109,15 @@ def enter_curves(sums, use, C_12, given, one):
     the exact identity of [dmft-nu] by, zero up to Monte-Carlo error; ibp_gap the largest such failure over all steps j of [ibp].
     C_12: of clones, where there are any."""
     now, out = one.now, one.curves
-    overlap, gap = given.alpha * sums[GH], 0.0
+    overlap, residual = given.alpha * sums[GH], 0.0
     if use.identity:
-        gap = now.residual
+        residual = now.residual
     elif given.fixes_norm:
-        gap = now.lag / given.eta - overlap
+        residual = now.lag / given.eta - overlap
     q = now.Qww + now.m_w * now.m_w if given.looks_ahead else now.Q_now + now.m * now.m
     out[0], out[1], out[2] = now.m_w if given.looks_ahead else now.m, sums[LOSSES], q
     out[3], out[4], out[5], out[6] = now.delta_nu, now.mu, now.nu_hat, (given.temperature - overlap) / given.norm
-    out[7], out[8], out[9], out[10] = gap, now.largest, sums[UNSTABLE], sums[LOST]
+    out[7], out[8], out[9], out[10] = residual, now.largest, sums[UNSTABLE], sums[LOST]
     out[11], out[12], out[13] = sums[WRONG], now.b, C_12
 
 

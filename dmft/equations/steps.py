@@ -66,7 +66,7 @@ def noise_overlaps(given, rule, blocks, one):
 @njit(**INNER)
 def row_memory(rule, blocks, one):
     """What row n weighs the past by. Eq. [dyadic]."""
-    kernel_weights(rule, blocks, one.work[ROW_K_R], one.drive[MEMORY])
+    kernel_weights(rule, blocks, one.work[ROW_K_R], one.drive[MEMORY])  # [dyadic]
 
 
 @njit(**INNER, error_model="numpy")
@@ -74,8 +74,9 @@ def step_coefficients(given, blocks, one):
     """The step that row n makes, where `row_memory` is known: what it keeps of y_n, and its memory. Eqs. [schedule], [momentum]."""
     memory = one.drive[MEMORY]
     if given.recoil != 0.0:
-        memory[last_slot(blocks)] -= given.recoil / given.eta
-    return StepCoefficients(given.eta, given.inertia - given.eta * one.now.delta_nu - given.eta * given.ridge, memory)
+        memory[last_slot(blocks)] -= given.recoil / given.eta  # [momentum]
+    return StepCoefficients(
+        given.eta, given.inertia - given.eta * one.now.delta_nu - given.eta * given.ridge, memory)  # [schedule], [ridge]
 
 
 @njit(**IN_PLACE)
@@ -157,7 +158,7 @@ def step_from_row(given, rule, blocks, one):
     [dmft-m], [dmft-nu]."""
     now = one.now
     unscaled(given, rule, blocks, one)
-    m_u = (given.inertia - given.eta * given.ridge) * now.m - given.eta * now.mu  # [dmft-m]
+    m_u = (given.inertia - given.eta * given.ridge) * now.m - given.eta * now.mu  # [dmft-m], [ridge]
     if given.recoil != 0.0:
         m_u -= given.recoil * one.vectors[M_PAST, last_slot(blocks)]  # [momentum]
     if given.drift != 0.0:
@@ -177,7 +178,7 @@ def scaled(given, one):
         r[j] = a * r[j]
     now.next_with_last, now.next_Q, now.next_m = a * now.x_now, a * a * now.q_u, a * now.m_u
     now.next_b = now.b - given.eta * given.alpha * now.push if given.bias else now.b
-    now.next_R, now.with_previous = a * (given.eta / given.eta_0), a * now.with_previous
+    now.next_R, now.with_previous = a * (given.eta / given.eta_0), a * now.with_previous  # [dmft-R], [schedule]
     now.nu_hat = (1 / a - 1) / given.eta + given.ridge  # [dmft-nu], [ridge]
 
 

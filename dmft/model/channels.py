@@ -66,7 +66,7 @@ class Channel(Physics, key="labels"):
         """Errors on new samples by name: the share of wrong labels, or the mean square of label - prediction. Eq. [mse]."""
         if self.classifies:
             return {"error": self.generalization(lambda y, guess: 1.0 * (y * guess < 0), m, q, label_noise, flip)}
-        return {"mse": self.generalization(lambda y, guess: (y - guess) ** 2, m, q, label_noise, flip)}
+        return {"mse": self.generalization(lambda y, guess: (y - guess) ** 2, m, q, label_noise, flip)}  # [mse]
 
     def generalization(self, f: Metric, m: np.ndarray, q: np.ndarray, label_noise: float, flip: float) -> np.ndarray:
         """Average of f(label, prediction) over a new sample, eq. B.6."""

@@ -50,7 +50,7 @@ class Clock:
         for begin, given in zip(self.begins, settings, strict=True):
             if given is not None:
                 since = self.t[begin:-1] - self.t[begin]
-                result[begin:] = schedule_of(given).at(since, np.arange(self.steps - begin), self.eta[begin:])
+                result[begin:] = schedule_of(given).at(since, np.arange(self.steps - begin), self.eta[begin:])  # [phases]
         return result
 
     def nearest(self, times: np.ndarray) -> np.ndarray:
@@ -85,7 +85,7 @@ def make_clock(learning_rate: Setting, phases: tuple[Table, ...], t_max: float) 
             break
         if n % 256 == 0 and t + (MOST_SCHEDULED - n) * max(eta if rate.falling else rate.largest, later[len(begins) - 1]) < t_max:
             raise ValueError(too_long)
-        t, n = t + eta, n + 1
+        t, n = t + eta, n + 1  # [schedule]
         etas.append(eta)
         times.append(t)
     else:

@@ -266,6 +266,6 @@ def after_power_iteration(e: Experiment, power: PowerIteration, preprocessing: s
         update=e.update.after(steps), steps=e.steps + steps, eta_n=before(power.c, e.eta_n),
         t_n=before(0.0, e.t_n), temperature=before(0.0, e.temperature), ridge_n=before(0.0, e.ridge_n),
         scale_n=before(1.0, e.scale_n),
-        losses=(spectral_loss(preprocessing, e.alpha), *e.losses), loss_n=before(0, e.loss_n + 1), jump_n=jumps,
+        losses=(spectral_loss(preprocessing, e.alpha), *e.losses), loss_n=before(0, e.loss_n + 1), jump_n=jumps,  # [phases]
         hidden=steps)
 

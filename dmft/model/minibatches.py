@@ -107,7 +107,7 @@ class Persistent(MiniBatch):
     @classmethod
     def from_times(cls, fraction: float, eta: float, tau: float) -> Persistent:
         """From l, the learning rate and the persistence time."""
-        return cls(fraction, eta / tau, (1 - fraction) * eta / (fraction * tau))
+        return cls(fraction, eta / tau, (1 - fraction) * eta / (fraction * tau))  # [persistent-chain]
 
     def chain(self) -> Chain:
         return Chain(CHAIN_PERSISTENT, self.fraction, self.p_on, self.p_off)
@@ -127,8 +127,8 @@ class Persistent(MiniBatch):
             return now
         # After the ordinary move the chain is thinned, or filled, to the new fraction: one move with these rates.
         stay, enter = min(1.0, self.fraction / now.fraction), max(0.0, self.fraction - now.fraction) / (1.0 - now.fraction or 1.0)
-        p_on = now.p_on * stay + (1.0 - now.p_on) * enter
-        p_off = 1.0 - ((1.0 - now.p_off) * stay + now.p_off * enter)
+        p_on = now.p_on * stay + (1.0 - now.p_on) * enter  # [schedule]
+        p_off = 1.0 - ((1.0 - now.p_off) * stay + now.p_off * enter)  # [schedule]
         return Chain(CHAIN_PERSISTENT, self.fraction, p_on, p_off)
 
 
@@ -258,14 +258,14 @@ def next_weight(chain, s, key, index, n):
         since = (n + 1 - chain.begin) % chain.period
         epoch = chain.begin if chain.kind == CHAIN_CYCLIC else n + 1 - since
         shift, _ = uniform2(key, index // chain.period, epoch)
-        return 1.0 if (index + int(shift * chain.period)) % chain.period == since else 0.0
+        return 1.0 if (index + int(shift * chain.period)) % chain.period == since else 0.0  # [epochs]
     u, _ = uniform2(key, index, n + 1)
     if chain.kind == CHAIN_BERNOULLI:
         return 1.0 if u < chain.fraction else 0.0
     if chain.kind == CHAIN_PERSISTENT:
         if s > 0.5:
-            return 1.0 if u < 1.0 - chain.p_off else 0.0
-        return 1.0 if u < chain.p_on else 0.0
+            return 1.0 if u < 1.0 - chain.p_off else 0.0  # [persistent-chain]
+        return 1.0 if u < chain.p_on else 0.0  # [persistent-chain]
     return poisson_count(chain.fraction, u)
 
 

@@ -96,7 +96,7 @@ class Label(NamedTuple):
         if self.link is not None:
             y = self.link(np.ascontiguousarray(kappa, float), zeta)
         else:
-            y = apply(self.activation.s, kappa @ self.root.T) @ self.weights + zeta
+            y = apply(self.activation.s, kappa @ self.root.T) @ self.weights + zeta  # [c-model]
         if not np.isfinite(y).all():
             at = int(np.flatnonzero(~np.isfinite(y))[0])
             noise = f" and zeta = {np.broadcast_to(zeta, y.shape)[at]:.4g}" if self.noisy else ""
@@ -182,7 +182,7 @@ class TwoLayer:
 
     def output(self, h: np.ndarray) -> np.ndarray:
         """f of fields h (count, p) at the start."""
-        return apply(self.activation.s, h + self.beta) @ self.a
+        return apply(self.activation.s, h + self.beta) @ self.a  # [c-model]
 
 
 def activation_of(name: str, smoothing: float) -> Activation:

@@ -28,21 +28,21 @@ _FIELD_GRID = 192  # intervals of the table of averages over h given its mean
 
 
 def _linear(a, b, c):
-    return c
+    return c  # [c-pairs]
 
 
 def _square(a, b, c):
-    return a * b + 2.0 * c * c
+    return a * b + 2.0 * c * c  # [c-pairs]
 
 
 def _erf(a, b, c):
-    return 2.0 / np.pi * np.arcsin(c / np.sqrt((1.0 + a) * (1.0 + b)))
+    return 2.0 / np.pi * np.arcsin(c / np.sqrt((1.0 + a) * (1.0 + b)))  # [c-pairs]
 
 
 def _relu(a, b, c):
     norm = np.sqrt(a * b)
     rho = np.clip(c / np.where(norm > 0, norm, 1.0), -1.0, 1.0)
-    return norm / (2.0 * np.pi) * (np.sqrt(1.0 - rho * rho) + rho * (0.5 * np.pi + np.arcsin(rho)))
+    return norm / (2.0 * np.pi) * (np.sqrt(1.0 - rho * rho) + rho * (0.5 * np.pi + np.arcsin(rho)))  # [c-pairs]
 
 
 CLOSED = {ERF: _erf, QUADRATIC: _square, RELU: _relu, BUILT_IN["linear"]: _linear}
@@ -77,7 +77,7 @@ def _pair_rule(s, t, root, slope, rest, shift, other, z, w, out):
             given = 0.0
             for k in range(len(z)):
                 given += w[k] * t(slope[i] * z[j] + rest[i] * z[k] + other[i])
-            out[i] += w[j] * s(root[i] * z[j] + shift[i]) * given
+            out[i] += w[j] * s(root[i] * z[j] + shift[i]) * given  # [c-pairs]
 
 
 def _even_rule(count: int, reach: float) -> tuple[np.ndarray, np.ndarray]:
@@ -181,7 +181,7 @@ def network_errors(network: TwoLayer, curves: Mapping[str, np.ndarray]) -> dict[
                     for r in units for j in range(len(b)))
         own = sum(b[i] * b[j] * float(pair_average(t, t, *(np.array([gram[at]]) for at in ((i, i), (j, j), (i, j))))[0])
                   for i in range(len(b)) for j in range(len(b)))
-    found[good] = square - 2.0 * cross + own + (0.0 if label.noisy else network.label_noise)
+    found[good] = square - 2.0 * cross + own + (0.0 if label.noisy else network.label_noise)  # [c-test]
     return {"mse": found.reshape(shape)}
 
 

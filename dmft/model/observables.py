@@ -11,13 +11,13 @@ NODES = 96  # of Gauss-Legendre quadrature, in each direction
 
 def field_error(m: np.ndarray, q: np.ndarray) -> np.ndarray:
     """Mean squared error of h as an estimate of h0 on a new sample. Eq. [mse]."""
-    return q + 1 - 2 * m
+    return q + 1 - 2 * m  # [mse]
 
 
 def magnitude_error(m: np.ndarray, q: np.ndarray) -> np.ndarray:
     """Mean squared error of |h| as an estimate of |h0| on a new sample: (B.8) with q0 = 1. Eq. [mse]."""
     gap = np.sqrt(np.maximum(q - m**2, 0))
-    return q + 1 - 4 / np.pi * (gap + m * np.arctan2(m, gap))
+    return q + 1 - 4 / np.pi * (gap + m * np.arctan2(m, gap))  # [mse]
 
 
 def generalization(f: Callable[[np.ndarray, np.ndarray], np.ndarray], m: np.ndarray, q: np.ndarray, signed: bool = False
@@ -43,7 +43,7 @@ def generalization(f: Callable[[np.ndarray, np.ndarray], np.ndarray], m: np.ndar
             x = np.outer(radius, np.cos(phi))
             z = m[i] * x + gap * np.outer(radius, np.sin(phi))
             values = 0.5 * (f(x, z) + f(-x, -z)) if signed else f(np.abs(x), np.abs(z))
-            total += 0.5 * (high - low) * radial @ values @ weights
+            total += 0.5 * (high - low) * radial @ values @ weights  # [mse]
         out[i] = total
     return out
 

@@ -47,7 +47,7 @@ def derivative(terms: Terms, order: int) -> np.ndarray:
     found = np.zeros(max((power for power, _ in terms), default=0) + 1)
     for power, c in terms:
         if power >= order:
-            found[power - order] += c * perm(power, order)
+            found[power - order] += c * perm(power, order)  # [closed-model]
     return found
 
 

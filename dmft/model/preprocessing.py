@@ -117,7 +117,7 @@ def spectral_loss(name: str, alpha: float) -> Loss:
 
     @njit
     def v(f, y):
-        return -0.5 * T(y * y) * f * f
+        return -0.5 * T(y * y) * f * f  # [phases]
 
     @njit
     def dv(f, y):

@@ -76,7 +76,7 @@ class Steps(Schedule, name="steps"):
     def _piecewise(self, x: np.ndarray) -> np.ndarray:
         """The piecewise constant function with these (first x, value) at x."""
         firsts, values = np.array(self.points, float).T
-        return values[np.searchsorted(firsts, x, side="right") - 1]
+        return values[np.searchsorted(firsts, x, side="right") - 1]  # [schedule]
 
 
 class Times(Steps):
@@ -94,7 +94,7 @@ class ScheduleForm(Schedule):
     steps: float | None = option(number(0.0, above=True), None, "the step at which x = 1")
 
     def at(self, t: Numbers, step: Numbers, eta: Numbers) -> np.ndarray:
-        return self.value(np.asarray(t) / self.time if self.time else np.asarray(step) / self.steps)
+        return self.value(np.asarray(t) / self.time if self.time else np.asarray(step) / self.steps)  # [schedule]
 
     def value(self, x: np.ndarray) -> np.ndarray:
         """The values at x >= 0, entry by entry."""

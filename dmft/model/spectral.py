@@ -93,7 +93,7 @@ class SpectralLaw:
         if L is None:
             return 0.0
         slope = float(self.psi_slope(L))
-        return float(np.sqrt(slope / (slope - self.phi_slope(L))))
+        return float(np.sqrt(slope / (slope - self.phi_slope(L))))  # [phases]
 
 
 @dataclass(frozen=True)

@@ -46,14 +46,14 @@ class HeavyBall(LinearUpdate, name="heavy_ball"):
     references: ClassVar[References] = (("polyak1964some", "momentum (heavy ball)"),)
 
     def coefficients(self, n: np.ndarray, beta: np.ndarray) -> tuple[Steps, Steps, Steps]:
-        return 1.0 + beta, beta, 0.0
+        return 1.0 + beta, beta, 0.0  # [momentum]
 
 
 class Nesterov(LinearUpdate, name="nesterov"):
     """Takes the gradient where the momentum leads."""
 
     def coefficients(self, n: np.ndarray, beta: np.ndarray) -> tuple[Steps, Steps, Steps]:
-        return 1.0, 0.0, beta
+        return 1.0, 0.0, beta  # [momentum]
 
 
 @dataclass(frozen=True)
@@ -88,12 +88,12 @@ class Update:
 
     @property
     def plain(self) -> bool:
-        """Whether no step needs the weights of the step before. Eq. [sgd-step]."""
+        """Whether no step needs the weights of the step before, as in [sgd-step]."""
         return not np.any(self.B) and not self.looks_ahead
 
     def heat(self, temperature: np.ndarray, eta: np.ndarray) -> np.ndarray:
         """Variance of the thermal noise of every step, 2 T eta (1 - beta) with momentum."""
-        return 2 * temperature * eta * self.cooling
+        return 2 * temperature * eta * self.cooling  # [momentum]
 
     def inertia(self, n: int) -> float:
         """A_n, the coefficient of the point where the gradient is taken."""
@@ -116,7 +116,7 @@ class Update:
         if not ahead:
             raise RunError(f"update rule: step {n} looks back (B = {B:g}) but not ahead, while others look ahead: no theory; let "
                            "all steps look ahead, or none")
-        return A + B / ahead, 0.0, -B * (1 + 1 / ahead)
+        return A + B / ahead, 0.0, -B * (1 + 1 / ahead)  # [momentum]
 
     def unchanged(self, n: int) -> bool:
         """Whether step n has the coefficients of the step before it."""

@@ -108,7 +108,7 @@ class Theory:
         """Dimension N up to which a simulation loses less than one of its alpha N data samples, 1/(alpha lost); inf where none
         was lost, or the file is older than this curve. Eq. [lost]."""
         share = np.nanmax(self.lost, initial=0.0) if self.lost is not None else 0.0
-        return 1.0 / (self.run.problem.alpha * float(share)) if share > 0 else np.inf
+        return 1.0 / (self.run.problem.alpha * float(share)) if share > 0 else np.inf  # [lost]
 
     def __str__(self) -> str:
         return (f"<Theory {self.run.algorithm.kind}, {data_text(self.run.problem)}, {self._solved()}: {self.outcome}, "

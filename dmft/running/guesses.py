@@ -9,7 +9,7 @@ from dmft.model.data import make_start
 from dmft.model.runfile import Run
 from dmft.result.statistics import ReplicaStatistics
 from dmft.result.theory import Theory
-from dmft.solvers.iterate import Guess
+from dmft.solvers.guess import Guess
 
 
 def guess_from(theory: Theory, run: Run) -> Guess:

@@ -11,7 +11,7 @@ from dmft.model.runfile import parse_run
 from dmft.running.replica import COARSE, WHOLE, Setup
 
 
-def kept_state(result: store.Stored, setup: Setup) -> store.Stored | None:
+def resumable_state(result: store.Stored, setup: Setup) -> store.Stored | None:
     """The header of the state kept beside a result, if the longer run of `setup` can continue from it; else None. It cannot where
     there is no such state or it belongs to another run, and where the longer run keeps its history in another way, needs entries
     of kernels that were not kept, or changes a setting at the step at which the shorter run ended."""

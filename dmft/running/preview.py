@@ -176,7 +176,7 @@ def closed_warnings(experiment: Experiment) -> list[str]:
     """What may go wrong in a run of a closed model: on the threshold, where descent ends, the Hessian has eigenvalues up to
     4 sqrt(f''(1)). Eq. [closed-threshold]."""
     assert isinstance(experiment.data, PSpin)
-    fastest, eta = 4 * float(np.sqrt(experiment.data.derivatives()[1].sum())), float(experiment.eta_n.max())
+    fastest, eta = 4 * float(np.sqrt(experiment.data.derivatives()[1].sum())), float(experiment.eta_n.max())  # [closed-threshold]
     if eta * fastest <= OVERSHOOT:
         return []
     return [f"unstable step: learning_rate * 4 sqrt(f''(1)) = {eta * fastest:.3g} > 2, where the explicit step overshoots; take "

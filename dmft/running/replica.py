@@ -30,7 +30,8 @@ from dmft.samples.gpu import Card
 from dmft.samples.sampling import PARTS, Sampling
 from dmft.solvers.blocks import Blocks, Solver, Summing, blocks_for, step_together
 from dmft.solvers.closed import ClosedMarch
-from dmft.solvers.iterate import SUM_BLOCKS, Guess, Iteration, Options, iteration_bytes
+from dmft.solvers.guess import Guess
+from dmft.solvers.iterate import SUM_BLOCKS, Iteration, Options, iteration_bytes
 from dmft.solvers.march import March, march_blocks
 
 WHOLE, HALF, COARSE = "whole", "half", "coarse"

@@ -39,12 +39,12 @@ from dmft.result.theory import Theory, make_theory, statistics_of, theory_of
 from dmft.running.callbacks import hook_of
 from dmft.running.cost import estimate, size_text
 from dmft.running.guesses import guess_from, guess_of
-from dmft.running.kept import kept_state
+from dmft.running.kept import resumable_state
 from dmft.running.replica import HALF, Replica, Setup, step_abreast, wanted_parts
 from dmft.running.resources import MEMORY_SHARE
 from dmft.samples.card_steps import LAUNCHED_AHEAD
 from dmft.samples.gpu import Card
-from dmft.solvers.iterate import Guess
+from dmft.solvers.guess import Guess
 
 HOPELESS = 4  # replicas that have all diverged, after which a target error is given up
 MOST_REPLICAS = 4096  # that target_error may ask for
@@ -118,7 +118,7 @@ class TheoryJob:
         self._started = False
         self._card: Card | None = None  # that the replicas of a round share
         self.keeps_state = run.theory.keep_state and run.theory.method == "march"
-        self.kept_state: store.Stored | None = None  # what a longer run continues from
+        self.resumable_state: store.Stored | None = None  # what a longer run continues from
 
     @property
     def wanted(self) -> int:
@@ -132,8 +132,8 @@ class TheoryJob:
     def take_up(self, header: store.Stored, grew: Sequence[str]) -> bool:
         """A longer run continues from kept states, or begins again; otherwise finished replicas count, and others continue."""
         if "algorithm.t_max" in grew:
-            self.kept_state = self.comm.from_root(lambda: kept_state(header, self.setup))
-            if self.kept_state is not None:
+            self.resumable_state = self.comm.from_root(lambda: resumable_state(header, self.setup))
+            if self.resumable_state is not None:
                 self._note("t_max grew: continuing from the state that was kept")
                 return True
             self._note_longer(header.run_text)

@@ -36,7 +36,7 @@ def _make_sums(curve: CurveDefinition):
         for line in range(len(out)):
             total = 0.0
             for i in range(line * block, min((line + 1) * block, len(h))):
-                if s[i] >= 0.0:
+                if s[i] >= 0.0:  # [lost]
                     total += weight[i] * value(at(sd[i], h[i], m, k[i], b), y[i], sd[i] * k[i])
             out[line] = total
 

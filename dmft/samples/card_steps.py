@@ -17,7 +17,7 @@ from dmft.equations.rows import GROUPS, SCALARS, InUse
 from dmft.equations.state import GIVEN, WORK_VECTORS, one_of
 from dmft.equations.stepping import Settings
 from dmft.samples.launches import Company
-from dmft.samples.written_steps import step_of
+from dmft.samples.written_steps import planned_step
 
 LAUNCHED_AHEAD = 16  # steps that are launched before the first of them is collected; an even number
 SUM_THREADS = 128
@@ -118,7 +118,7 @@ class CardSteps:
             push_steps(n, np.zeros(1, np.int64), rule, tables)
             self.pages.write_blocks(page, tables, 0, True)
             company.write_move(n, 0, tables, plan)
-        merging = moves and bool(step_of(plan)[0].merges)
+        merging = moves and bool(planned_step(plan)[0].merges)
         company.n = n + moves
         company.queue.run(("whole", k, int(e.loss_n[company.n]), moves, merging, summed),
                           partial(self._step, k, moves, merging, summed))

@@ -34,7 +34,7 @@ from dmft.samples.state import Fields, Past, Randomness
 CROSS_NOW, CLONE_NOW = range(2)  # of the sums: <g_1 g_2> and <g_2 g_2> at step n
 PAIR_SCALARS = 2
 PAIR_GROUPS = 3  # a column for every slot: g_1 times past g_2, g_2 times past g_1, g_2 times past g_2
-OWN = ("h", "s", "H", "G", "X")  # what a checkpoint holds, with a line per sample
+KEPT_OF_CLONES = ("h", "s", "H", "G", "X")  # what a checkpoint holds, with a line per sample
 
 
 class Pair(NamedTuple):
@@ -211,7 +211,7 @@ class Clones:
 
     def per_sample(self) -> dict[str, np.ndarray]:
         """What a checkpoint holds, a line per sample."""
-        return {f"clones/{name}": getattr(self.past if name in Past._fields else self.state, name) for name in OWN}
+        return {f"clones/{name}": getattr(self.past if name in Past._fields else self.state, name) for name in KEPT_OF_CLONES}
 
     def shared(self) -> dict[str, Any]:
         """What a checkpoint holds besides, the same on every rank."""

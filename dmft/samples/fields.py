@@ -27,15 +27,15 @@ def make_fields(loss: Loss):
         out_v, g, gp, g_y, slope, wrong = out.v, out.g, out.gp, out.g_y, learning.slope, learning.wrong
         for i in range(len(h)):
             field, batch = at(sd[i], h[i], m, k[i], b), batch_for(scale, s[i], sd[i])
-            out_v[i] = v(field, y[i])
+            out_v[i] = v(field, y[i])  # [loss]
             g[i] = gradient(batch, dv(field, y[i]))
             gp[i] = curvature(batch, sd[i], d2v(field, y[i]))
             g_y[i] = label_slope(batch, dv_dy(field, y[i]), slope[i])
             step = moves(eta, sd[i], g[i])
-            if s[i] < 0.0 or (escapes(step, field, y[i], lost_step)
+            if s[i] < 0.0 or (escapes(step, field, y[i], lost_step)  # [lost]
                               and escapes(moves_next(eta, sd[i], scale, dv(field - step, y[i])), field - step, y[i], lost_step)):
                 s[i], Y[i] = GONE, 0.0
-                out_v[i], g[i], gp[i], g_y[i] = 0.0, 0.0, 0.0, 0.0
+                out_v[i], g[i], gp[i], g_y[i] = 0.0, 0.0, 0.0, 0.0  # [lost]
         if classes:
             for i in range(len(h)):
                 wrong[i] = is_wrong(at(sd[i], h[i], m, k[i], b), y[i])

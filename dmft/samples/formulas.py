@@ -83,7 +83,7 @@ def moved_control(a, keep, eta, Y, memory, gp, g_y):
 @register_jitable
 def tangent_slope(a, keep, eta, gp):
     """What row n of the tangents is multiplied by in row n+1. Eq. [dmft-T]."""
-    return a * (keep - eta * gp)
+    return a * (keep - eta * gp)  # [dmft-T]
 
 
 @register_jitable

@@ -37,7 +37,7 @@ from dmft.samples.nesterov import AtWeights
 from dmft.samples.sampling import Draws, Sampling, tangent_indices
 from dmft.samples.state import Past, SampleState
 from dmft.samples.tangents import Bounds
-from dmft.samples.written_steps import PLANNED_NUMBERS, PLANNED_STEP, plan_size, step_of, write_plan, write_rates
+from dmft.samples.written_steps import PLANNED_NUMBERS, PLANNED_STEP, plan_size, planned_step, write_plan, write_rates
 
 CUDA_KERNELS = ("fields", "bounds", "overlap_terms", "row_sums", "add_parts", "move", "next_tangents", "merge_columns",
                 "merge_rows")
@@ -231,13 +231,13 @@ class Company:
     def write_move(self, n: int, at: int, tables: BlockTable, plan: np.ndarray) -> Chain:
         """Write down what step n does to the history, and its mini-batches; the history has made room for it."""
         chain = self.experiment.batches.chain(n)
-        (step,) = step_of(plan)
+        (step,) = planned_step(plan)
         step.n, step.kind, step.period, step.epochs_from = n, chain.kind, chain.period, chain.begin
         self._write_plan(at, tables, plan)
         return chain
 
     def _write_plan(self, at: int, tables: BlockTable, plan: np.ndarray) -> None:
-        write_plan(at, self.members[0].history.stop, tables, step_of(plan), plan[PLANNED_NUMBERS:])
+        write_plan(at, self.members[0].history.stop, tables, planned_step(plan), plan[PLANNED_NUMBERS:])
 
     def move(self, places: list[int], n: int) -> None:
         """Write down what takes some solutions, all at step n, to step n+1; `launch` does it. Their histories have made room for
@@ -260,7 +260,7 @@ class Company:
         on[...] = 0
         on[0, moving], on[1, summed] = 1, 1
         self.n, moves = n, len(moving) > 0
-        merging = moves and bool(step_of(self.plan.host)[0].merges)
+        merging = moves and bool(planned_step(self.plan.host)[0].merges)
         self.use_plan(self.plan.device)
         self.queue.run(("step", int(e.loss_n[n]), n % 2, moves, merging), partial(self._step, moves, merging),
                        record=not self.at_weights)

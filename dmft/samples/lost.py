@@ -20,4 +20,4 @@ def leaves(step, field, y, most):
     """Whether a gradient step moves a field further than any step that stays in the trapping region, by more than `most` (lost_step
     of equations/tuning.py). Where the next step, with a mini-batch weight of one, does so again, it does not come back.
     Eq. [lost]."""
-    return abs(step) > most * (1.0 + abs(field) + abs(y))
+    return abs(step) > most * (1.0 + abs(field) + abs(y))  # [lost]

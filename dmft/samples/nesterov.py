@@ -27,7 +27,7 @@ class AtWeights(NamedTuple):
         merge_columns(self.row, merges)
         for ahead, behind in ((h, self.h), (Y, self.Y), (row, self.row)):
             weights = ahead + drift * behind if drift else ahead.copy()
-            ahead[...] = (1 + beta) * weights - beta * behind
+            ahead[...] = (1 + beta) * weights - beta * behind  # [momentum]
             behind[...] = weights
 
     def arrays(self) -> dict[str, Any]:

@@ -23,12 +23,12 @@ def _sum_block(first, last, used, state, fields, past, row, identity, most, line
         k2, g, t = state.k[i] * state.k[i], fields.g[i], state.tangent_index[i]
         w = state.weight[i] * k2
         wg, wgp = w * g, w * fields.gp[i]
-        line[CURVATURE] += wgp
-        line[SQUARE] += wg * g
-        line[FIELD] += wg * state.h[i]
+        line[CURVATURE] += wgp  # [random-K]
+        line[SQUARE] += wg * g  # [random-K]
+        line[FIELD] += wg * state.h[i]  # [random-ibp]
         line[NOISE] += wg * g * k2
         for j in range(used):
-            line[products + j] += wg * past.G[i, j]
+            line[products + j] += wg * past.G[i, j]  # [random-K]
         if t >= 0:
             if identity:
                 total, share = bounded(row[t], used, most)
@@ -36,10 +36,10 @@ def _sum_block(first, last, used, state, fields, past, row, identity, most, line
                 line[K1_RESPONSE] += wgp * total
                 line[K1_RESPONSE2] += square_of(wgp * total, state.weight[i])
             for j in range(used):
-                line[responses + j] += wgp * row[t, j]
+                line[responses + j] += wgp * row[t, j]  # [random-K]
         if identity:
             for j in range(used):
-                line[overlaps + j] += wg * past.H[i, j]
+                line[overlaps + j] += wg * past.H[i, j]  # [random-ibp]
 
 
 @njit(cache=True, parallel=True)

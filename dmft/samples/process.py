@@ -95,7 +95,7 @@ def _sum_block(first, last, used, state, learning, fields, past, row, terms, lin
         if overshoots(eta, gp):
             unstable += w
         if s[i] < 0.0:
-            lost += w
+            lost += w  # [lost]
         add_scaled(products, wg, G[i], used)
         t = tangent_index[i]
         if t >= 0:
@@ -138,7 +138,7 @@ def own_normals(i, noise_index, sign, random, n):
 @njit(cache=True, inline="always")
 def draw_noise(z, X, chi_weights, chi_sd, used):
     """chi_n of a sample given its past X. Eq. [dmft-chi]."""
-    return dot(chi_weights, X, used) + chi_sd * z
+    return dot(chi_weights, X, used) + chi_sd * z  # [dmft-chi]
 
 
 @njit(cache=True, inline="always")
@@ -162,7 +162,7 @@ def next_tangents(T, row, gp, memory, drive, step, first, used, out):
     gather(T, memory, step.offset, step.stop, first, used, out)
     slope = tangent_slope(a, drive.keep, eta, gp)
     for j in range(used):
-        out[j] = flushed(slope * row[j] + a * eta * out[j], tiny)
+        out[j] = flushed(slope * row[j] + a * eta * out[j], tiny)  # [dmft-T]
     if overshoots(eta, gp):
         for j in range(used):
             out[j] = clipped(out[j], most)
@@ -172,7 +172,7 @@ def next_tangents(T, row, gp, memory, drive, step, first, used, out):
 def merge_past(v, merges):
     """Blocks of the history that become one, in a past of a sample. Eq. [dyadic]."""
     for k in range(merges.shape[0]):
-        merge_vector(v, merges[k, 0], merges[k, 1], merges[k, 2])
+        merge_vector(v, merges[k, 0], merges[k, 1], merges[k, 2])  # [dyadic]
 
 
 @njit(cache=True, inline="always")

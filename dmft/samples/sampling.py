@@ -124,7 +124,7 @@ def later_normals(experiment: Experiment, drawn: PointSet, count: int, columns: 
         first = last // 2
         place = np.empty(last - first, np.int64)
         place[np.argsort(code[first:last], kind="stable")] = np.arange(last - first)
-        later.noise_index[first:last], later.sign[first:last] = first + place // 2, 1.0 - 2.0 * (place % 2)
+        later.noise_index[first:last], later.sign[first:last] = first + place // 2, 1.0 - 2.0 * (place % 2)  # [draws]
         last = first
     return later
 
@@ -167,7 +167,7 @@ def _start(experiment: Experiment, points: np.ndarray, wide: bool, by: Estimator
     other, weight_of_other = too_wide(points[:, 1], factors[1] if wide else 1.0, upto, by.start_width)
     if experiment.start.random and wide:
         one = np.clip(one, -by.random_h0_max, by.random_h0_max)
-    return _Start(cosine * one + sine * other, spread * (sine * one - cosine * other), weight_of_one * weight_of_other)
+    return _Start(cosine * one + sine * other, spread * (sine * one - cosine * other), weight_of_one * weight_of_other)  # [draws]
 
 
 def draw(experiment: Experiment, sampling: Sampling, index: np.ndarray) -> Draws:

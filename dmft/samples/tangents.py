@@ -76,7 +76,7 @@ def gather(T, memory, offset, stop, first, last, out):
         begin, length = offset[i], stop[i]
         for j in range(add_rows(T, begin, length, (c0, c1, c2, c3), out), length):
             k = begin + j
-            out[j] = c3 * T[k + 3 * length] + (c2 * T[k + 2 * length] + (c1 * T[k + length] + (c0 * T[k] + out[j])))
+            out[j] = c3 * T[k + 3 * length] + (c2 * T[k + 2 * length] + (c1 * T[k + length] + (c0 * T[k] + out[j])))  # [dmft-T]
 
 
 @njit(**UNCOUNTED)

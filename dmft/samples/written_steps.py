@@ -19,7 +19,7 @@ def plan_size(slots: int, levels: int) -> int:
     return PLANNED_NUMBERS + 2 * slots + 3 * levels
 
 
-def step_of(plan: np.ndarray) -> np.ndarray:
+def planned_step(plan: np.ndarray) -> np.ndarray:
     """The PLANNED_STEP of a plan, (1,), a view."""
     return plan[:PLANNED_NUMBERS].view(PLANNED_STEP)
 

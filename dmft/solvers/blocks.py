@@ -180,7 +180,7 @@ def step_together(solvers: Sequence[Solver], comm: Summing) -> None:
         terms = [several[0].terms_of(several) for several in together]
         totals = iter(comm.sums_exact([lines for own in terms for lines in own]))
         counts = [len(own) for own in terms]
-        terms.clear()  # what is summed is gone before anybody goes on
+        terms.clear()  # what is summed is gone before anybody continues
         for several, count in zip(together, counts, strict=True):
             several[0].take_of(several, list(islice(totals, count)))
     for several in launched:

@@ -49,8 +49,8 @@ def closed_kernels(order, size, f, C, Gam, M_C, K_R):
         M_C[slot] = K_R[slot] = 0.0
     for slot in order:
         c = C[slot] / size[slot]
-        M_C[slot] = size[slot] * polynomial(f[0], c)
-        K_R[slot] = polynomial(f[1], c) * Gam[slot]
+        M_C[slot] = size[slot] * polynomial(f[0], c)  # [closed-row]
+        K_R[slot] = polynomial(f[1], c) * Gam[slot]  # [closed-row]
 
 
 class ClosedTerms(NamedTuple):
@@ -127,11 +127,11 @@ def closed_rows(begin, end, terms, steps, past, m, Q_now, history, work, curves)
             C[j] = Q_row[j] + m * m_past[j]
             Gam[j] = unit * R_row[j]
         closed_kernels(order[:count], size, f, C, Gam, M_C, K_R)
-        M_C_now = polynomial(f[0], Q_now + m * m)
+        M_C_now = polynomial(f[0], Q_now + m * m)  # [closed-row]
         for j in range(slots):
             below = max(size[j], 1)
             memory[j], correlation[j] = K_R[j] / below, M_C[j] / below
-        mu = -polynomial(phi[1], m) - dot(memory, m_past, used)
+        mu = -polynomial(phi[1], m) - dot(memory, m_past, used)  # [closed-m]
         m_u = A[n] * m - eta[n] * mu
         lag = A[n]
         if B[n] != 0.0:
@@ -145,9 +145,9 @@ def closed_rows(begin, end, terms, steps, past, m, Q_now, history, work, curves)
         if not 0.0 < norm < largest:
             return n, m, Q_now
         a = 1.0 / np.sqrt(norm)
-        curves[0, n], curves[1, n], curves[2, n] = m, -b_now - polynomial(phi[0], m), mu
+        curves[0, n], curves[1, n], curves[2, n] = m, -b_now - polynomial(phi[0], m), mu  # [closed-energy]
         curves[3, n] = (1.0 / a - 1.0) / eta[n]
-        curves[4, n] = temperature[n] - (lag - x_now - m * m_u) / eta[n]
+        curves[4, n] = temperature[n] - (lag - x_now - m * m_u) / eta[n]  # [closed-mu]
         push_step(n, rule, blocks)
         moved, slot = counts.moved, counts.slot
         for j in range(slots):
@@ -207,8 +207,8 @@ class ClosedMarch(Causal):
         """Row n of the kernels. Eqs. [closed-row], [closed-m]."""
         state, history, m = self.weights.state, self.history, self.weights.m
         M_C, K_R = self._kernels(state.Q_row + m * state.m_past, state.R_row)
-        mu = -polynomial(self._phi[1], m) - dot(history.weights(K_R), state.m_past, self.weights.used)
-        return Row(0.0, mu, polynomial(self._f[0], self.weights.number("Q_now") + m**2), M_C, K_R)
+        mu = -polynomial(self._phi[1], m) - dot(history.weights(K_R), state.m_past, self.weights.used)  # [closed-m]
+        return Row(0.0, mu, polynomial(self._f[0], self.weights.number("Q_now") + m**2), M_C, K_R)  # [closed-row]
 
     def _kernels(self, C: np.ndarray, R_row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         h, M_C, K_R = self.history, np.zeros(self.history.slots), np.zeros(self.history.slots)
@@ -222,7 +222,8 @@ class ClosedMarch(Causal):
         if weights.looks_ahead:  # row n is that of y_n
             R_row = state.Rw_row
             M_C, _ = self._kernels(state.Qw_row + weights.m_w * state.m_past, R_row)
-        return -self.experiment.eta_0 * dot(R_row, self.history.weights(M_C), weights.used) - polynomial(self._phi[0], weights.m_w)
+        noise = -self.experiment.eta_0 * dot(R_row, self.history.weights(M_C), weights.used)
+        return noise - polynomial(self._phi[0], weights.m_w)  # [closed-energy]
 
     def _one(self) -> None:
         """Row n by `WeightDynamics`."""

@@ -39,24 +39,34 @@ def citing() -> dict[str, list[str]]:
 
 def places() -> dict[str, list[tuple[str, int, str]]]:
     """{label: [(file, line, name)]}: lines of code with a comment at their end that begins with the label, in the function `name`;
-    functions, classes and modules whose docstring says "Eq. [label]", where no line or function within them does."""
+    functions and classes whose docstring says "Eq. [label]", where no line within them does; and lines of CUDA sources, without a
+    name."""
     found: dict[str, list[tuple[str, int, str]]] = {label: [] for label in labels()}
     for package in ("dmft", "sgd_sim"):
         for file in sorted((ROOT / package).rglob("*.py")):
             text, path = file.read_text(), str(file.relative_to(ROOT))
-            (_, module), *nodes_of = _documented(ast.parse(text), "")
-            for number, line in enumerate(text.splitlines(), 1):
-                code, _, comment = line.partition("  # [")
-                for label in re.findall(r"\[([A-Za-z-]+)\]", f"[{comment}") if code.strip() else ():
-                    if label in found:
-                        inside = [name for name, node in nodes_of if node.lineno <= number <= node.end_lineno]
-                        found[label].append((path, number, inside[-1].lstrip(".") if inside else ""))
-            for name, node in (*nodes_of, ("", module)):
+            _, *nodes_of = _documented(ast.parse(text), "")
+            for number, label in labelled(text, "  # ["):
+                inside = [name for name, node in nodes_of if node.lineno <= number <= node.end_lineno]
+                found[label].append((path, number, inside[-1].lstrip(".") if inside else ""))
+            for name, node in nodes_of:
                 for said in re.findall(r"\bEqs?\. ([^.]*)\.", ast.get_docstring(node) or ""):
                     for label in set(re.findall(r"\[([A-Za-z-]+)\]", said)) & set(found):
-                        if not any(place[0] == path and (not name or place[2] == name[1:]) for place in found[label]):
-                            found[label].append((path, node.lineno if name else 1, name.lstrip(".")))
+                        if not any(place[0] == path and place[2] == name[1:] for place in found[label]):
+                            found[label].append((path, node.lineno, name.lstrip(".")))
+        for file in sorted((ROOT / package).rglob("*.cu*")):
+            for number, label in labelled(file.read_text(), "// ["):
+                found[label].append((str(file.relative_to(ROOT)), number, ""))
     return {label: sorted(set(where)) for label, where in found.items()}
+
+
+def labelled(text: str, mark: str) -> list[tuple[int, str]]:
+    """Lines of code of a source, counted from 1, with the labels in the comment that begins with `mark` at their end."""
+    known, found = set(labels()), []
+    for number, line in enumerate(text.splitlines(), 1):
+        code, _, comment = line.partition(mark)
+        found += [(number, label) for label in re.findall(r"\[([A-Za-z-]+)\]", f"[{comment}") if code.strip() and label in known]
+    return found
 
 
 def table() -> str:
@@ -65,7 +75,7 @@ def table() -> str:
         functions: dict[tuple[str, str], list[int]] = defaultdict(list)
         for path, line, name in where:
             functions[path, name].append(line)
-        return ", ".join(f"{name or Path(path).stem} " + " ".join(f"[{path}:{line}](../{path}#L{line})" if k == 0 else
+        return ", ".join(f"{name or Path(path).name} " + " ".join(f"[{path}:{line}](../{path}#L{line})" if k == 0 else
                                                                   f"[{line}](../{path}#L{line})" for k, line in enumerate(lines))
                          for (path, name), lines in functions.items())
 

@@ -15,7 +15,7 @@ from numba import cfunc, types
 from dmft.model.losses import Loss, built_in
 from sgd_sim.cpu.lanes import Lanes
 from sgd_sim.kernels import minibatch
-from sgd_sim.kernels.formulas import coefficient, field_of, pushed
+from sgd_sim.kernels.formulas import coefficient, field_at, pushed
 from sgd_sim.kernels.rows import aligned, call_many
 from sgd_sim.kernels.tiles import TILE, WIDTHS, add_transposed, times
 from sgd_sim.landscape import Landscape
@@ -71,7 +71,7 @@ def _coefficients(loss: Loss):
         s, b = numba.carray(weight, (samples, lanes)), numba.carray(shift, lanes)
         for mu in range(samples):
             for lane in range(lanes):
-                field = field_of(h[mu, lane], teacher[mu], side[lane], root, b[lane])
+                field = field_at(h[mu, lane], teacher[mu], side[lane], root, b[lane])
                 h[mu, lane] = coefficient(scale, s[mu, lane], dv(field, teacher[mu]))
 
     return coefficients
@@ -135,7 +135,7 @@ def visit_fresh(passes, landscape, settings, lanes):
 
 @numba.njit(cache=True, nogil=True)
 def _field(product, label, lanes, lane):
-    return field_of(product, label, lanes.sign[lane], 1.0 / np.sqrt(lanes.w.shape[0]), lanes.b[lane])
+    return field_at(product, label, lanes.sign[lane], 1.0 / np.sqrt(lanes.w.shape[0]), lanes.b[lane])
 
 
 def field(passes, landscape, lanes, lane, mu):

@@ -123,11 +123,11 @@ def update(flags, settings, lanes, step):
         if width == 1:
             a_n = lanes.q[0]
             for i in range(n):
-                w[i] *= a_n
+                w[i] *= a_n  # [sgd-step]
             return
         for i in range(n):
             for lane in range(width):
-                lanes.w[i, lane] *= lanes.q[lane]
+                lanes.w[i, lane] *= lanes.q[lane]  # [sgd-step]
 
 
 @njit(**UNCOUNTED, nogil=True)
@@ -136,7 +136,7 @@ def add_noise(w, size, stream, step, normals, work):
     for first in range(0, w.size, BLOCK):
         fill_block(stream, step, first, normals, work)
         for i in range(first, min(first + BLOCK, w.size)):
-            w[i] += size * normals[i - first]
+            w[i] += size * normals[i - first]  # [sgd-step]
 
 
 @njit(**UNCOUNTED, nogil=True)

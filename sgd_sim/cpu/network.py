@@ -56,7 +56,7 @@ def pass_over_units(data, labels, weight, network, functions, everything, moves,
                 continue
             c = coefficient(scale, weight[mu], dv(f, labels[mu]))
             for r in range(p):
-                push = c * a[r] * ds(fields[r])
+                push = c * a[r] * ds(fields[r])  # [c-step]
                 pushes[0, r] += c * s(fields[r])
                 pushes[1, r] += push
                 line, factor = partial[r], np.float32(push)
@@ -75,7 +75,7 @@ def start_units(network: TwoLayer, directions: np.ndarray, seed: int, instance: 
     normal, _ = np.linalg.qr((z - (z @ directions.T / n) @ directions).T)
     values, vectors = np.linalg.eigh(network.Q0)
     root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-    return network.m0 @ directions + np.sqrt(n) * root @ normal.T
+    return network.m0 @ directions + np.sqrt(n) * root @ normal.T  # [c-start]
 
 
 class NetworkTrajectory:
@@ -90,7 +90,7 @@ class NetworkTrajectory:
         found = draw_directions(landscape, seed, instance, self.network)
         self.data, self.directions, self.labels, self.test_labels = landscape.data, *found
         self.test, samples = landscape.test[:len(self.test_labels), :self.n].astype(np.float64), self.labels.size
-        self.table, self.kind = make_table(run, samples), minibatch.kind_of(experiment.batch)
+        self.table, self.kind = make_table(run, samples), minibatch.drawn_as(experiment.batch)
         self.noise = make_noise(seed, instance)
         self.thermal = [self.noise.thermal, *(streams.key(seed, "simulation/thermal", instance, r) for r in range(1, p))]
         self.h0 = self.data[:samples, : self.n] @ self.directions[0] / np.sqrt(self.n)
@@ -196,16 +196,16 @@ class NetworkTrajectory:
         if settings.lookahead:  # records are made at w, the gradient is taken at the point ahead
             self._pass(settings, point_ahead(settings.lookahead, W, before), False, True)
         keep, rate = keep_of(settings.inertia, settings.eta, settings.ridge), rate_of(settings.eta, self.n)
-        new = moved(keep, settings.recoil, settings.lookahead, rate, W, before, self.total)
+        new = moved(keep, settings.recoil, settings.lookahead, rate, W, before, self.total)  # [c-step]
         if self.remembers:
             self.before[:] = self.parameters
         if settings.noise > 0.0:
             for r in range(len(new)):
                 add_noise(new[r], settings.noise, self.thermal[r], step, *self.scratch)
-        W[:] = network.constraint.projection(new @ new.T / self.n) @ new
+        W[:] = network.constraint.projection(new @ new.T / self.n) @ new  # [c-step], [c-a]
         if network.trained:
             rates = np.array([network.train, network.train_intercepts]) * settings.eta / self.experiment.eta_0
-            self.shared[:] = pushed(self.shared, rates[:, None], self.pushes, self.n)
+            self.shared[:] = pushed(self.shared, rates[:, None], self.pushes, self.n)  # [c-second]
 
     def post(self, states: States) -> None:
         """Copy where the instance stands into the states; what diverged has no weights any more."""

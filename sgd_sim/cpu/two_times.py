@@ -74,8 +74,8 @@ def pair_weights(pairs, lanes, step, column):
                 total += lanes.w[i, lane] * pairs.w[lane, j, i]
                 along += z * lanes.w[i, lane]
                 square += z * z
-            pairs.values[lane, PAIR_WEIGHTS, column, j] = total / n
-            pairs.values[lane, PAIR_PROBES, column, j] = along / square if pairs.steps[j] < step else 0.0    # causal
+            pairs.values[lane, PAIR_WEIGHTS, column, j] = total / n  # [sim-pairs]
+            pairs.values[lane, PAIR_PROBES, column, j] = along / square if pairs.steps[j] < step else 0.0  # [sim-pairs] causal
 
 
 @njit(**UNCOUNTED, nogil=True)
@@ -90,7 +90,7 @@ def pair_gradients(pairs, lane, n, step, column):
         total = 0.0
         for mu in range(pairs.now.size):
             total += np.float64(pairs.now[mu]) * np.float64(pairs.g[lane, j, mu])
-        pairs.values[lane, PAIR_GRADIENTS, column, j] = total / n
+        pairs.values[lane, PAIR_GRADIENTS, column, j] = total / n  # [sim-pairs]
 
 
 @njit(**UNCOUNTED, nogil=True)

@@ -90,9 +90,9 @@ class CardLayout:
 
     def code(self, loss: str, flags: RunFlags, constraint: Constraint, quantities: int, passes: str) -> str:
         """The CUDA source of all kernels, for the source of a loss; quantities: rows of a curves array; passes: one of PASSES."""
-        numbers = {"N": self.n, "STRIDE": self.stride, "HALF": int(self.half), "TEAM": self.team, "WARPS": self.warps,
-                   "VECTORS": self.vectors, "ROWS": self.rows, "RESIDENT": self.resident, "CHUNK": self.chunk,
-                   "ANCHORED": int(flags.anchored), "BIAS": int(flags.bias), "REMEMBERS": int(flags.remembers),
+        numbers = {"N": self.n, "STRIDE": self.stride, "IN_HALVES": int(self.half), "TEAM": self.team, "WARPS": self.warps,
+                   "VECTORS": self.vectors, "ROWS_HELD": self.rows, "RESIDENT": self.resident, "CHUNK": self.chunk,
+                   "ANCHORED": int(flags.anchored), "INTERCEPT": int(flags.bias), "REMEMBERS": int(flags.remembers),
                    "LOOKS_AHEAD": int(flags.looks_ahead), "RESCALES": int(constraint.rescales),
                    "QUANTITIES": quantities, "LANES": WARP, "NORMALS": fast_normals.BLOCK,
                    "PRODUCTS": int(passes == "products"), "PRODUCT_TILE": PRODUCT_TILE, "SLAB": SLAB, "STAGES": STAGES}
@@ -117,7 +117,7 @@ def _codes() -> str:
 def _formulas(flags: RunFlags, constraint: Constraint) -> str:
     """The formulas of the CPU's loops in CUDA C++."""
     functions = CudaFunctions()
-    for function in (formulas.field_of, formulas.coefficient, formulas.point_ahead, formulas.moved, formulas.pushed):
+    for function in (formulas.field_at, formulas.coefficient, formulas.point_ahead, formulas.moved, formulas.pushed):
         functions.add(function)
     functions.add(formulas.miss, given={"flags": flags})
     for name, shape in (("rescaling", constraint), ("onto_sphere", Sphere())):

@@ -21,7 +21,7 @@ from dmft.model.sample_averages import averages
 from sgd_sim.cpu.lanes import make_noise
 from sgd_sim.cpu.network import start_units
 from sgd_sim.gpu.layout import ALL, PASSES, STEP, CardLayout
-from sgd_sim.gpu.trajectories import NULL, RING, GpuTrajectories, layout_of
+from sgd_sim.gpu.trajectories import NULL, RING, GpuTrajectories, card_layout
 from sgd_sim.kernels import minibatch
 from sgd_sim.kernels.step_table import make_flags, make_table
 from sgd_sim.landscape import TEST_ROWS, directions_of, make_teacher, network_labels
@@ -51,7 +51,7 @@ class GpuNetworks(GpuTrajectories):
     def __init__(self, run: Run, instances: np.ndarray, states: States, gpu: Gpu, layout: CardLayout | None = None):
         experiment, seed = Experiment.from_run(run), run.simulation.seed
         assert experiment.network is not None
-        self.run, self.instances, self.gpu, self.layout = run, instances, gpu, layout or layout_of(run)
+        self.run, self.instances, self.gpu, self.layout = run, instances, gpu, layout or card_layout(run)
         self.experiment, self.network, self.loss_n = experiment, experiment.network, experiment.loss_n
         self.flags, self.table, self.steps = make_flags(run), make_table(run, self.layout.samples), run.algorithm.steps
         self.record, self.snapshots, self.path = states.record, NO_STEPS, np.zeros(0)

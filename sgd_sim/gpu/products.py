@@ -14,7 +14,7 @@ from dmft.core.device import WARP, Gpu
 from dmft.model.runfile import Run
 from sgd_sim.gpu.layout import DRAW, PRODUCT, PRODUCT_TILE, STEP, CardLayout
 from sgd_sim.gpu.networks import GpuNetworks
-from sgd_sim.gpu.trajectories import RING, GpuTrajectories, layout_of
+from sgd_sim.gpu.trajectories import RING, GpuTrajectories, card_layout
 from sgd_sim.states import States
 
 MANY = 48     # starts of a run from which products are faster
@@ -26,7 +26,7 @@ class GpuProducts(GpuTrajectories):
     passes = "products"
 
     def __init__(self, run: Run, instances: np.ndarray, states: States, gpu: Gpu, layout: CardLayout | None = None):
-        apart = -(-(layout or layout_of(run)).samples // 4) * 4     # rows of whole vectors
+        apart = -(-(layout or card_layout(run)).samples // 4) * 4     # rows of whole vectors
         self.factors = (gpu.zeros((instances.size, apart), np.float32), np.int64(apart))
         super().__init__(run, instances, states, gpu, layout)
 

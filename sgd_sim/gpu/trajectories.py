@@ -51,7 +51,7 @@ MOST_TOGETHER = 65535                 # instances of a batch: the limit of the s
 NULL = np.uint64(0)
 
 
-def layout_of(run: Run) -> CardLayout:
+def card_layout(run: Run) -> CardLayout:
     """The layout of a run's instances; RunError for what cannot run on a GPU."""
     n, samples = sizes(run.simulation.dimension, run.problem.alpha)
     if n > WIDEST:
@@ -80,7 +80,7 @@ def instance_bytes(run: Run, layout: CardLayout) -> int:
 
 def gpu_batches(run: Run, instances: np.ndarray, steps: np.ndarray, gpu: Gpu) -> list[np.ndarray]:
     """The instances grouped by step and cut into batches that fit on the card. RunError if not even one instance fits."""
-    layout = layout_of(run)
+    layout = card_layout(run)
     experiment = Experiment.from_run(run)
     for loss in experiment.losses:
         check_cuda(gpu, loss, "simulation")
@@ -107,7 +107,7 @@ class GpuTrajectories:
 
     def __init__(self, run: Run, instances: np.ndarray, states: States, gpu: Gpu, layout: CardLayout | None = None):
         simulation, seed = run.simulation, run.simulation.seed
-        self.run, self.instances, self.gpu, self.layout = run, instances, gpu, layout or layout_of(run)
+        self.run, self.instances, self.gpu, self.layout = run, instances, gpu, layout or card_layout(run)
         self.flags, self.table, self.steps = make_flags(run), make_table(run, self.layout.samples), run.algorithm.steps
         experiment = Experiment.from_run(run)
         self.model, self.constraint, self.loss_n = experiment.data, experiment.constraint, experiment.loss_n

@@ -11,7 +11,7 @@ from numba.extending import register_jitable
 @register_jitable
 def keep_of(inertia, eta, ridge):
     """A - eta lambda, the coefficient of the point where the gradient is taken."""
-    return inertia - eta * ridge
+    return inertia - eta * ridge  # [momentum]
 
 
 @register_jitable
@@ -21,7 +21,7 @@ def rate_of(eta, n):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def field_of(product, label, sign, root, shift):
+def field_at(product, label, sign, root, shift):
     """The field of a sample from x.e, where e is the deviation from sign w0 and the label h0 (sign = 0 where it is not)."""
     return sign * label + root * product + shift
 
@@ -29,19 +29,19 @@ def field_of(product, label, sign, root, shift):
 @njit(cache=True, nogil=True, inline="always")
 def coefficient(scale, weight, slope):
     """g_mu, of a sample's mini-batch weight and the slope of its loss."""
-    return scale * weight * slope
+    return scale * weight * slope  # [sgd-step]
 
 
 @njit(cache=True, nogil=True, inline="always")
 def point_ahead(lookahead, w, before):
     """y, where the gradient is taken."""
-    return w + lookahead * (w - before)
+    return w + lookahead * (w - before)  # [momentum]
 
 
 @njit(cache=True, nogil=True, inline="always")
 def moved(keep, recoil, lookahead, rate, w, before, total):
     """A weight after a step with the gradient `total`, without noise: (A - eta lambda) y - B w_before - eta g."""
-    return keep * point_ahead(lookahead, w, before) - recoil * before - rate * total
+    return keep * point_ahead(lookahead, w, before) - recoil * before - rate * total  # [sgd-step], [momentum]
 
 
 @njit(cache=True, nogil=True, inline="always")

@@ -30,7 +30,7 @@ _DRAWN = {CHAIN_FULL: FULL, CHAIN_BERNOULLI: BERNOULLI, CHAIN_POISSON: WITH_REPL
 ROWS_PER_CALL = 4
 
 
-def kind_of(law: MiniBatch) -> int:
+def drawn_as(law: MiniBatch) -> int:
     """How the mini-batches of a law are drawn. The Bernoulli law is drawn in two ways, with the same limit of large N: independent
     rows, or a fixed number of them."""
     return WITHOUT_REPLACEMENT if law.fixed_size else _DRAWN[law.chain().kind]

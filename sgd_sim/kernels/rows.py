@@ -22,7 +22,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from dmft.core.compiled import UNCOUNTED
-from sgd_sim.kernels.formulas import coefficient, field_of
+from sgd_sim.kernels.formulas import coefficient, field_at
 
 FLOAT_LANES = 16   # float32 in 64 bytes, one cache line
 GROUP = 2    # rows handled together: with more the hardware cannot prefetch all streams from memory
@@ -192,7 +192,7 @@ def pass_over_rows(visit, rows, weight, gradient, fields):
 @njit(cache=True, nogil=True, inline="always")
 def _coefficient(mu, product, counts, visit, weight, fields):
     h0 = visit.labels[mu]
-    h = field_of(product, h0, visit.sign, visit.root, visit.shift)
+    h = field_at(product, h0, visit.sign, visit.root, visit.shift)
     fields[mu] = h
     if counts and weight[mu] > 0:
         return coefficient(visit.scale, weight[mu], call_scalar(visit.dv, (h, h0)))

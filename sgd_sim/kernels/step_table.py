@@ -122,7 +122,7 @@ def make_flags(run: Run) -> RunFlags:
     experiment = Experiment.from_run(run)
     data, update = experiment.data, experiment.update
     constraint: Any = experiment.constraint
-    return RunFlags(data.plain, data.channel.power, data.bias, minibatch.kind_of(experiment.batch), not update.plain,
+    return RunFlags(data.plain, data.channel.power, data.bias, minibatch.drawn_as(experiment.batch), not update.plain,
                     update.looks_ahead, int(_rescaling(constraint).address or 0) if constraint.rescales else 0)
 
 

@@ -95,8 +95,12 @@ def test_the_table_of_labels_leads_to_their_lines():
     module = importlib.import_module("equation_labels")
     text, found = (ROOT / "docs/equations.md").read_text(), module.places()
     assert text == module.written(text, module.table()), "make labels"
+    marked = {path: {line for line, _ in module.labelled((ROOT / path).read_text(), "  # [" if path.endswith("py") else "// [")}
+              for where in found.values() for path, _, _ in where}
     for label, where in found.items():
-        assert where, f"{label}: no line of code, and no function"
+        assert any(line in marked[path] for path, line, _ in where), f"{label}: only docstrings name it, and no line that computes"
         for path, line, _ in where:
             here = (ROOT / path).read_text().splitlines()[line - 1 : line + 12]
-            assert line == 1 or f"[{label}]" in "\n".join(here), (label, path, line)
+            assert f"[{label}]" in "\n".join(here) and line > 1, (label, path, line)
+    source = '"""Eq. [loss]."""\nv = 1  # [loss], [mse] and so on\n# [mse]\n'
+    assert module.labelled(source, "  # [") == [(2, "loss"), (2, "mse")]

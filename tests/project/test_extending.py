@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shlex
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import dmft
+import onepass
 import sgd_sim
 from dmft.cli import main as dmft_command
 from dmft.core import store
@@ -24,7 +26,7 @@ from workbench.inspection.opening import open_file
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = {"dmft": dmft_command, "sgd-sim": simulator_command}
-OBSERVABLE = "## An observable"
+OBSERVABLE, ONE_PASS = "## An observable", "## A model of one-pass SGD"
 
 
 def section(title: str) -> dict[str, str]:
@@ -159,3 +161,18 @@ def test_a_resumed_simulation_keeps_the_bits_of_an_observable(sides, tmp_path):
     longer = sgd_sim.simulate(run, output=output, resume=True)
     np.testing.assert_array_equal(longer.wrong_side, sgd_sim.simulate(run).wrong_side)
     assert np.isfinite(longer.wrong_side).all()
+
+
+@pytest.mark.statistical
+def test_the_model_of_one_pass_is_that_of_its_sgd(capsys):
+    """At a point, and over time; the norm of the twin shrinks by too little."""
+    scope: dict = {}
+    exec(section(ONE_PASS)["python"], scope)
+    model, check, ode, runs = (scope[name] for name in ("perceptron", "check", "ode", "runs"))
+    assert check.agrees and check.table() in capsys.readouterr().out
+    wrong = dataclasses.replace(model, f=lambda u: model.f(u) * np.array([1.0, 0.7]))
+    assert not onepass.check_effective(wrong, *scope["sgd"](np.array([0.3, 0.8]), 400)).agrees
+    mean, error = runs.mean(), runs.error()
+    for name in ("m", "r2"):
+        assert (np.abs(getattr(mean, name) - getattr(ode, name)) < 4.5 * getattr(error, name) + 0.02).all()
+    np.testing.assert_allclose(ode.m, [0.51, 0.73], atol=0.005)

@@ -6,9 +6,10 @@ test_architecture.py says who may know whom; here is how they may say so.
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 
-from tests.project.test_architecture import IMPORTS, MODULES, PACKAGES, _within
+from tests.project.test_architecture import IMPORTS, MODULES, PACKAGES, ROOT, _within
 
 # Commands load what they need when they are called, so that `dmft --help` does not wait for all of it; and matplotlib, plotly are
 # extras.
@@ -20,9 +21,13 @@ GATES = ("dmft",)
 FINDS_BY_NAME = {"dmft", "dmft.api", "dmft.cli", "dmft.core.subcommands", "dmft.result.pictures", "workbench.inspection.kinds",
                  "reproduction.companions.command"}
 # Class names in two files, with the reason why both are right.
-TWICE_ON_PURPOSE: dict[str, str] = {}
+TWICE_ON_PURPOSE = {"Experiment": "users write dmft.Experiment(...), a function that makes the Run of a run file; the class, which "
+                                  "no user sees, is what theory and simulator make of a Run, and a hundred files call it so"}
 # Constants that several modules have, each its own, because they are found by this name or play one part in each program.
 ROLES = {"KIND", "COMMANDS", "_EPILOG"}
+# Constants of CUDA sources that Python has by the same name: samples of a warp, which for networks their tiling decides.
+OF_A_TILING = {"ACROSS"}
+
 
 def _trees() -> dict[str, ast.Module]:
     return {module: ast.parse(file.read_text()) for module, file in MODULES.items()}
@@ -105,7 +110,15 @@ def _classes() -> dict[str, list[str]]:
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found[node.name].append(module)
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef) and len(node.name) > 1 and node.name[0].isupper():  # called like a class
+                found[node.name].append(module)
     return {name: places for name, places in found.items() if len(places) > 1}
+
+
+def _of_something(tree: ast.Module) -> list[str]:
+    """Public functions at the top of a module whose names end in `_of`."""
+    return [node.name for node in tree.body if isinstance(node, ast.FunctionDef) and re.fullmatch(r"[^_].*_of", node.name)]
 
 
 def _constants(tree: ast.Module) -> set[str]:
@@ -113,6 +126,44 @@ def _constants(tree: ast.Module) -> set[str]:
     targets = [target for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign)
                for target in (node.targets if isinstance(node, ast.Assign) else [node.target])]
     return {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name) and node.id.isupper()}
+
+
+def _defined(source: str) -> dict[str, set[str]]:
+    """Constants of a CUDA source, by #define or as the names of an enum, and what they stand for. Alternatives of one file (#if)
+    are one constant."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for name, text in re.findall(r"^ *#define (\w+) +(.+?)(?: *//.*)?$", source, re.MULTILINE):
+        found[name].add(" ".join(text.split()))
+    for names in re.findall(r"\benum \{([^{}]*)\}", source):
+        for place, name in enumerate(names.split(",")):
+            found[name.split("=")[0].strip()].add(str(place))
+    return found
+
+
+def _injected(tree: ast.Module) -> dict[str, str]:
+    """Constants that a module puts before a CUDA source, and what they are called in Python: dictionaries of names in capitals,
+    where `defines` and `enum` are known."""
+    known = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+    if not known & {"defines", "enum"}:
+        return {}
+    found = {}
+    for node in ast.walk(tree):
+        names = [key.value for key in node.keys if isinstance(key, ast.Constant)] if isinstance(node, ast.Dict) else []
+        if names and all(isinstance(name, str) and name.isupper() for name in names) and any(len(name) > 1 for name in names):
+            found |= {key.value: _called(value) for key, value in zip(node.keys, node.values) if isinstance(key, ast.Constant)}
+    return found
+
+
+def _called(value: ast.expr) -> str:
+    """The last name of an expression that tells what it is: `units` of network.units, `identity` of int(self.identity)."""
+    match value:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+        case ast.Call(args=[first, *_]):
+            return _called(first)
+        case ast.JoinedStr(values=parts):
+            return " ".join(_called(part.value) for part in parts if isinstance(part, ast.FormattedValue))
+    return ast.unparse(value)
 
 
 def test_imports_stand_at_the_head_of_a_file():
@@ -135,6 +186,15 @@ def test_a_class_name_means_one_thing():
     assert set(TWICE_ON_PURPOSE) <= set(twice), "a name that is no longer used twice"
 
 
+def test_a_function_that_says_of_what_it_is_means_one_thing():
+    """Names such as `schedule_of` tell so little that a second one would be taken for the first."""
+    found = defaultdict(list)
+    for module, tree in TREES.items():
+        for name in _of_something(tree):
+            found[name].append(module)
+    assert len(found) > 20 and {name: modules for name, modules in found.items() if len(modules) > 1} == {}
+
+
 def test_a_constant_means_one_thing():
     found = defaultdict(list)
     for module, tree in TREES.items():
@@ -145,8 +205,32 @@ def test_a_constant_means_one_thing():
     assert set(twice) >= ROLES, "a name that is no longer used twice"
 
 
+def test_a_constant_of_cuda_sources_means_one_thing():
+    """In one source and another, and beside the constants of Python: what is injected has the name that it has there."""
+    defined, injected = defaultdict(dict), defaultdict(set)
+    for package in PACKAGES:
+        for file in sorted((ROOT / package).rglob("*.cu*")):
+            for name, texts in _defined(file.read_text()).items():
+                defined[name][file.name] = texts
+    for tree in TREES.values():
+        for name, called in _injected(tree).items():
+            injected[name].add(called)
+    in_python = {name for tree in TREES.values() for name in _constants(tree)} - ROLES - OF_A_TILING
+    assert {name: files for name, files in defined.items() if len({tuple(sorted(texts)) for texts in files.values()}) > 1} == {}
+    assert {name: called for name, called in injected.items() if len({each.lower() for each in called}) > 1} == {}
+    assert set(defined) & (set(injected) | in_python) == set()
+    assert {name: called for name, called in injected.items() if name in in_python and called != {name}} == {}
+    assert {"THREADS", "ALL_LANES", "FIELDS"} <= set(defined) and {"LANES", "UNITS", "ROWS_HELD", "SIZE", "DRAW"} <= set(injected)
+
+
 def test_the_checks_see_what_they_look_for():
     assert _constants(ast.parse("A, _B = 1, 2\nC: int = 3\nd = E[0]\ndef f():\n    G = 1\nfrom x import H\n")) == {"A", "_B", "C"}
+    assert _defined("#define A 1 // one\n  #define B(x) x\n#define C (A + 1)\nenum { D, E };") == {
+        "A": {"1"}, "C": {"(A + 1)"}, "D": {"0"}, "E": {"1"}}
+    assert _of_something(ast.parse("def a_of(): pass\ndef _b_of(): pass\nclass D:\n    def e_of(self): pass")) == ["a_of"]
+    told = ast.parse("from x import enum\nenum({'N': self.n, 'KIND_OF': int(a.kind), 'NO': f'({NO}ll)', **{}})\n"
+                     "{'T': T, 'row': 1}\n{'X': 2}")
+    assert _injected(told) == {"N": "n", "KIND_OF": "kind", "NO": "NO"}
     bad = ast.parse("import dmft\ndef f():\n    from dmft.core import store\n    import sgd_sim.cli\n    import numpy\n")
     assert _late_imports(bad) == ["dmft.core", "sgd_sim.cli"]
     assert _finds_by_string(ast.parse("from importlib import import_module")) and _finds_by_string(ast.parse("__import__(\'x\')"))

@@ -93,7 +93,7 @@ def _anchors(page: Path) -> set[str]:
 
 def _broken_anchors(page: Path, text: str) -> list[str]:
     links = re.findall(r"\]\(([\w./-]*)#([\w-]+)\)", text)
-    pages = [(page.parent / file if file else page, anchor) for file, anchor in links if not file.endswith(".py")]
+    pages = [(page.parent / file if file else page, anchor) for file, anchor in links if not file.endswith((".py", ".cu", ".cuh"))]
     return [anchor for other, anchor in pages if anchor not in _anchors(other)]
 
 

@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _onepass(options: argparse.Namespace) -> list[tuple[str, str]]:
-    from onepass.references import references_of
+    from onepass.references import onepass_references
     from onepass.runfile import load_run
 
-    return references_of(load_run(options.run, options.overrides))
+    return onepass_references(load_run(options.run, options.overrides))

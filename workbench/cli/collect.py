@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     rows = gathered(options.folder, options.threshold)
     if left := unfinished(options.folder):
         print(f"note: {len(left)} unfinished results left out, e.g. {left[0]}")
-    scan = make_scan(rows, times_of(options.times), options.threshold)
+    scan = make_scan(rows, listed_times(options.times), options.threshold)
     against = _axis(scan, options.against)
     show(scan, output, options.plot, against)
     return EXIT_DONE
@@ -76,7 +76,7 @@ def show(scan: Scan, output: Path, picture: Path | None = None, against: str | N
     print(f"picture: {place}")
 
 
-def times_of(text: str | None) -> list[float] | None:
+def listed_times(text: str | None) -> list[float] | None:
     try:
         times = None if text is None else [float(part) for part in text.split(",")]
     except ValueError:

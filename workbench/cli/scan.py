@@ -36,7 +36,7 @@ from dmft.core.parallel import world
 from dmft.core.stopping import StopSignals
 from dmft.model.runfile import load_run
 from sgd_sim.result import SOLVED
-from workbench.cli.collect import show, times_of
+from workbench.cli.collect import listed_times, show
 from workbench.scans.local import kinds_of, run_scan
 from workbench.scans.points import Along, grid
 
@@ -74,6 +74,6 @@ def run(options: argparse.Namespace) -> int:
     with naming(options.run), speaking(options.quiet), StopSignals(seconds(options.time_limit)) as stop:
         base, kinds = load_run(options.run, options.overrides), kinds_of(options.simulate, options.compare)
         found = run_scan(base, grid(options.grid, "--grid"), folder, kinds, options.processes, options.threshold, stop,
-                         times_of(options.times), options.plugin, options.quiet)
+                         listed_times(options.times), options.plugin, options.quiet)
     show(found, folder / "sweep.h5")
     return EXIT_DIVERGED if any(row.diverged for row in found.rows) else EXIT_DONE

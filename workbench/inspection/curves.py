@@ -13,7 +13,7 @@ from workbench.inspection.kinds import Opened, kind_of
 MAIN = tuple(curve.name for curve in TABLE if curve.compared)
 
 
-def curves_of(opened: Opened) -> dict[str, Curve]:
+def opened_curves(opened: Opened) -> dict[str, Curve]:
     """Curves by name; empty for kinds without a time axis. Components of an array are named M[0,1]."""
     return kind_of(opened.header).curves(opened.result)
 

@@ -21,7 +21,7 @@ from dmft.model.runfile import changes
 from dmft.result.comparison import CHANCE, Comparison, Curve, chance_bounds, common_indices, of_pair
 from dmft.result.systematic import shown
 from dmft.result.theory import Columns, Theory
-from workbench.inspection.curves import curves_of
+from workbench.inspection.curves import opened_curves
 from workbench.inspection.kinds import Opened
 
 RUNNING_TIMES = "wall_times"        # a dataset of running times, which is not compared
@@ -102,7 +102,7 @@ def difference(a: Opened, b: Opened) -> Difference:
     """What differs from a to b; for files of different kinds, in what they have in common."""
     run = changes(a.run, b.run) if a.run is not None and b.run is not None else _attributes(
         {"run": a.header.run_text}, {"run": b.header.run_text})
-    mine, others = curves_of(a), curves_of(b)
+    mine, others = opened_curves(a), opened_curves(b)
     tolerance = 1e-6 + 1e-3 * min((c.t[1] - c.t[0] for c in (*mine.values(), *others.values()) if c.t.size > 1), default=0.0)
     compared = [curve_difference(name, mine[name], others[name], tolerance) for name in mine if name in others]
     if isinstance(a.result, Theory) and isinstance(b.result, Theory):

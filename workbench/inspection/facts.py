@@ -12,7 +12,7 @@ import numpy as np
 from dmft.core import schema, store
 from dmft.model.curves import name_of_curve
 from workbench.inspection.checks import checks
-from workbench.inspection.curves import curves_of, decades, own_curves
+from workbench.inspection.curves import decades, opened_curves, own_curves
 from workbench.inspection.kinds import Opened, kind_of
 from workbench.inspection.opening import INNER_GROUPS
 
@@ -84,7 +84,7 @@ def _written(value: Any) -> Any:
 
 def _at_decades(opened: Opened) -> list[dict[str, Any]]:
     """The main curves at times 1, 2, 5, 10, ..., one row per time."""
-    curves = curves_of(opened)
+    curves = opened_curves(opened)
     first: tuple[str, ...] = ("V", "gain", "loss", "nu_hat") if "gain" in curves else ("m", "loss", "mse", "error", "nu_hat")
     if opened.run is not None and opened.run.has_network:
         first = (*[name for name in curves if name.startswith(("m[", "C["))][:SHOWN_COMPONENTS], "loss", "mse", "specialisation")

@@ -13,7 +13,7 @@ from dmft.core import store
 from dmft.core.whole import whole
 from dmft.files.layouts import TOLD
 from dmft.model.quantities import described
-from workbench.inspection.curves import curves_of
+from workbench.inspection.curves import opened_curves
 from workbench.inspection.kinds import Opened
 from workbench.inspection.opening import INNER_GROUPS
 
@@ -47,7 +47,7 @@ def _write(place: Path, names: list[str], rows) -> None:
 
 def tables(opened: Opened) -> Iterator[tuple[str, Table]]:
     """All curves in one table, then one table per array with more axes: time down, everything else across."""
-    curves, names = curves_of(opened), []
+    curves, names = opened_curves(opened), []
     if curves:
         names, values = ["t"], [next(iter(curves.values())).t]
         for name, curve in curves.items():

@@ -17,7 +17,7 @@ from dmft.result.comparison import Curve, common_times, extrapolate
 from dmft.result.theory import Columns, Kernels, Theory
 from sgd_sim.result import SOLVED
 from workbench.inspection.by_component import mirrored, varies
-from workbench.inspection.curves import MAIN, curves_of, own_curves
+from workbench.inspection.curves import MAIN, opened_curves, own_curves
 from workbench.inspection.kinds import Opened
 
 MOST_KERNEL_TIMES = 96      # per axis of a kernel on the page
@@ -34,7 +34,7 @@ def page_data(opened: Sequence[Opened]) -> dict[str, Any]:
     labels = curve_labels(opened)
     observables: dict[str, list[dict[str, Any]]] = {}
     for item, label in zip(opened, labels):
-        curves = curves_of(item)
+        curves = opened_curves(item)
         wanted = list(dict.fromkeys((*MAIN, *own_curves(item)))) if item.kind != "onepass" else list(curves)[:MOST_ONEPASS]
         if item.run is not None and item.run.has_network:
             wanted = [name for name in curves if name.startswith(("m[", "C["))][:MOST_ONEPASS] + ["loss", "mse", "specialisation"]
@@ -128,7 +128,7 @@ def _limits(opened: Sequence[Opened], name: str) -> list[dict[str, Any]]:
         dimensions = [other.result.run.simulation.dimension for other in alike]
         if len(set(dimensions)) < 2:
             continue
-        curves = [curves_of(other)[name] for other in alike]
+        curves = [opened_curves(other)[name] for other in alike]
         tolerance = 1e-3 * item.run.algorithm.first_rate
         times = common_times(curves, tolerance)
         if times.size:

@@ -15,7 +15,7 @@ from dmft.result.comparison import AGREE, DIVERGED, VERDICTS, compare, judged_to
 from dmft.result.theory import Theory
 from workbench.inspection.against_kernels import kernels_against
 from workbench.inspection.by_component import compared
-from workbench.inspection.curves import curves_of
+from workbench.inspection.curves import opened_curves
 from workbench.inspection.facts import facts
 from workbench.inspection.kinds import Opened
 from workbench.reporting.data import file_labels, same_experiment
@@ -67,7 +67,7 @@ def _comparisons(opened: Sequence[Opened], labels: list[str]) -> str:
 
 
 def _comparison(theory: Opened, simulations: list[Opened]) -> str:
-    ours, theirs = curves_of(theory), [curves_of(item) for item in simulations]
+    ours, theirs = opened_curves(theory), [opened_curves(item) for item in simulations]
     dimensions = [item.result.run.simulation.dimension for item in simulations]
     rows, worst, bound, verdicts, run = [], np.nan, 0.0, [AGREE], theory.result.run
     names = [name for name in ours if name.partition("[")[0] in compared(run) and all(name in curves for curves in theirs)] if (

@@ -3,9 +3,8 @@
 //
 // dmft/committee/gpu.py puts before this file: philox.cuh and lanes.cuh, the mini-batch laws, the functions of the loss, of the
 // activation, of observables and of formulas.py, translated from Python, the structs Present, Rates (of that file) and Step,
-// dmft/samples/cuda/common.cuh, the type `stored` of tangents and of the past,
-// where sums stand in a line (AT_GP .. AT_WILD, NUMBERS, of rows.SumPlaces), NONE, UNUSED and the bounds of tangents of the Python
-// sources, and
+// dmft/samples/cuda/common.cuh, the type `stored` of tangents and of the past, where sums stand in a line (AT_GP .. AT_WILD,
+// SAMPLE_NUMBERS, of rows.SumPlaces), NONE, UNUSED and the bounds of tangents of the Python sources, and
 //   UNITS, DIRECTIONS  p and k
 //   KINKED             1: the activation has no second derivative
 //   STEIN, IDENTITY    whether these estimators are used
@@ -44,7 +43,7 @@ template <typename Enter> __device__ inline void rescaled(const Rates *rates, co
         const int r = item / ACROSS, across = item % ACROSS;
         if (first + across >= count) continue;
         double next = 0.0;
-        for (int q = 0; q < UNITS; q++) next += rates->A[r][q] * u[q * ACROSS + across];
+        for (int q = 0; q < UNITS; q++) next += rates->A[r][q] * u[q * ACROSS + across]; // [c-h]
         enter(r, first + across, next);
     }
 }
@@ -68,13 +67,13 @@ extern "C" __global__ void __launch_bounds__(PART)
             own_h[r] = h[r * width + i];
             const double field = unit_field<double>(own_h[r], present->beta[r], present->m[r], own_kappa);
             push[r] = activation_s<double>(field);
-            f += present->a[r] * push[r];
-            own_d[r] = present->a[r] * activation_ds<double>(field);
-            own_bend[r] = KINKED ? 0.0 : present->a[r] * activation_d2s<double>(field);
+            f += present->a[r] * push[r]; // [c-model]
+            own_d[r] = present->a[r] * activation_ds<double>(field); // [c-model]
+            own_bend[r] = KINKED ? 0.0 : present->a[r] * activation_d2s<double>(field); // [c-model]
         }
-        const double batch = batch_of<double>(present->scale, s[i], 1.0), c = batch * loss_dv<double>(f, y[i]);
+        const double batch = batch_of<double>(present->scale, s[i], 1.0), c = batch * loss_dv<double>(f, y[i]); // [c-model]
         loss = loss_v<double>(f, y[i]);
-        bent = KINKED ? 0.0 : batch * loss_d2v<double>(f, y[i]);
+        bent = KINKED ? 0.0 : batch * loss_d2v<double>(f, y[i]); // [c-model]
         taught = batch * loss_dv_dy<double>(f, y[i]);
         curve[i] = bent, mixed[i] = taught;
 #pragma unroll
@@ -84,7 +83,7 @@ extern "C" __global__ void __launch_bounds__(PART)
             weighted_g[r * width + i] = w * own_g[r];
         }
     }
-    double *sums = shared + threadIdx.x / LANES * NUMBERS;
+    double *sums = shared + threadIdx.x / LANES * SAMPLE_NUMBERS;
     const auto to = [&](int place) { return [=](int index, double sum) { sums[place + index] = sum; }; };
     double terms[UNITS * UNITS];
 #pragma unroll
@@ -123,10 +122,10 @@ extern "C" __global__ void __launch_bounds__(PART)
     lane_sums(others, [=](int index, double sum) { sums[index == 0 ? AT_V : index == 1 ? AT_CARRIED : AT_WILD] = sum; });
     __syncthreads();
     out += (long long)blockIdx.x * columns;
-    for (int c = threadIdx.x; c < NUMBERS; c += blockDim.x) {
+    for (int c = threadIdx.x; c < SAMPLE_NUMBERS; c += blockDim.x) {
         if (c >= AT_RESPONSE && c < AT_RESPONSE + UNITS * UNITS || c == AT_RESPONSE2) continue;
         double sum = 0.0;
-        for (int warp = 0; warp < PART / LANES; warp++) sum += shared[warp * NUMBERS + c];
+        for (int warp = 0; warp < PART / LANES; warp++) sum += shared[warp * SAMPLE_NUMBERS + c];
         out[c] = sum;
     }
 }
@@ -175,7 +174,7 @@ extern "C" __global__ void row_sums(int count, int width, int block, int parts, 
 #pragma unroll
         for (int r = 0; r < UNITS; r++) own[r][o] = there ? some(weighted_g + (long long)r * width + place[o]) : Some<double>{};
     }
-    out += (long long)blockIdx.x * columns + NUMBERS;
+    out += (long long)blockIdx.x * columns + SAMPLE_NUMBERS;
     const long long group = (long long)UNITS * slots * UNITS; // numbers of M_C, of the response, of the overlaps
     for (int entry = warp; entry < slots * UNITS; entry += warps) {
         const long long holds = held[entry / UNITS], slot = holds < 0 ? -1 - holds : holds;
@@ -261,7 +260,7 @@ extern "C" __global__ void response_sums(int span, int parts, int columns, int s
     const int t_first = cut[b] + blockIdx.x % parts * share, t_last = min(t_first + share, cut[b + 1]);
     const long long apart = span;
     out += (long long)blockIdx.x * columns;
-    double *group = out + NUMBERS + UNITS * slots * UNITS;
+    double *group = out + SAMPLE_NUMBERS + UNITS * slots * UNITS;
     for (int k = warp; k < slots; k += warps) {
         const long long holds = held[k], slot = holds < 0 ? -1 - holds : holds;
         if (holds == UNUSED) break;
@@ -276,7 +275,7 @@ extern "C" __global__ void response_sums(int span, int parts, int columns, int s
                     const double lever = levers[(UNITS + r) * apart + t], stiff = levers[(2 * UNITS + r) * apart + t];
                     const double response = curved<double>(along, lever, stiff, x[r]);
 #pragma unroll
-                    for (int q = 0; q < UNITS; q++) sums[r * UNITS + q] += response * E[q * apart + t];
+                    for (int q = 0; q < UNITS; q++) sums[r * UNITS + q] += response * E[q * apart + t]; // [c-MR], [c-probe]
                 }
             }
         lane_sums(sums, [=](int e, double sum) { group[(e / UNITS * slots + slot) * UNITS + e % UNITS] = sum; });

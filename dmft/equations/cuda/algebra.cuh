@@ -2,18 +2,17 @@
 // blocks.py have as loops, under the same names. The equations themselves are translated (dmft/equations/on_card.py). Every function
 // is called by all threads, ends with a barrier, and gives all of them the same number.
 //
-// Put before this file: block_cuda.CELL_TYPES, block_spread_within (translated), enums of the rows of tables, NONE.
+// Put before this file: block_cuda.CELL_TYPES, block_spread_within (translated), enums of the rows of tables, NONE, LANES.
 
-#define LANES 32
 #define ALL_LANES 0xffffffffu
 // Numbers of a matrix that a thread loads before it uses the first of them: a card takes longer to answer than to compute. A load that
 // depends on a condition would hold up the next one, so that what lies beyond an end is not left out: the last number before it is
 // loaded, and has no weight.
-#define ROWS_AT_ONCE 3
-#define COLUMNS_AT_ONCE 6
+#define ROWS_LOADED 3
+#define COLUMNS_LOADED 6
 #define IN_FLIGHT 16
-#define GROUP 16 // unknowns of a solve that one warp goes through before the others take it on
-#define SHARES 4 // threads that work out together what a group of unknowns contributes to a later one
+#define SOLVE_GROUP 16 // unknowns of a solve that one warp goes through before the others take it on
+#define SOLVE_SHARES 4 // threads that work out together what a group of unknowns contributes to a later one
 
 __device__ inline int my_warp() { return threadIdx.x / LANES; }
 __device__ inline int my_lane() { return threadIdx.x % LANES; }
@@ -67,33 +66,33 @@ __device__ inline double largest(Line<double> a, long long n) {
 __device__ __noinline__ void row_products(double scale, Table<double> A, Line<double> v, Line<long long> stop, long long used,
                                           Line<double> out) {
     const int rows = (int)used, width = (int)A.width;
-    for (int first = ROWS_AT_ONCE * my_warp(); first < rows; first += ROWS_AT_ONCE * all_warps()) {
-        double sums[ROWS_AT_ONCE];
-        int ends[ROWS_AT_ONCE], end = 0;
+    for (int first = ROWS_LOADED * my_warp(); first < rows; first += ROWS_LOADED * all_warps()) {
+        double sums[ROWS_LOADED];
+        int ends[ROWS_LOADED], end = 0;
 #pragma unroll
-        for (int r = 0; r < ROWS_AT_ONCE; r++) {
+        for (int r = 0; r < ROWS_LOADED; r++) {
             sums[r] = 0.0, ends[r] = first + r < rows ? (int)stop[first + r] : 0;
             end = max(end, ends[r]);
         }
-        for (int from = my_lane(); from < end; from += COLUMNS_AT_ONCE * LANES) {
-            double loaded[ROWS_AT_ONCE][COLUMNS_AT_ONCE];
+        for (int from = my_lane(); from < end; from += COLUMNS_LOADED * LANES) {
+            double loaded[ROWS_LOADED][COLUMNS_LOADED];
 #pragma unroll
-            for (int r = 0; r < ROWS_AT_ONCE; r++)
+            for (int r = 0; r < ROWS_LOADED; r++)
 #pragma unroll
-                for (int c = 0; c < COLUMNS_AT_ONCE; c++)
+                for (int c = 0; c < COLUMNS_LOADED; c++)
                     loaded[r][c] = A.at[min(first + r, rows - 1) * width + min(from + c * LANES, end - 1)];
 #pragma unroll
-            for (int c = 0; c < COLUMNS_AT_ONCE; c++) {
+            for (int c = 0; c < COLUMNS_LOADED; c++) {
                 const int k = from + c * LANES;
                 const double weight = v[min(k, end - 1)];
 #pragma unroll
-                for (int r = 0; r < ROWS_AT_ONCE; r++) sums[r] += k < ends[r] ? loaded[r][c] * weight : 0.0;
+                for (int r = 0; r < ROWS_LOADED; r++) sums[r] += k < ends[r] ? loaded[r][c] * weight : 0.0;
             }
         }
 #pragma unroll
-        for (int r = 0; r < ROWS_AT_ONCE; r++) sums[r] = warp_sum(sums[r]);
+        for (int r = 0; r < ROWS_LOADED; r++) sums[r] = warp_sum(sums[r]);
         if (my_lane() == 0)
-            for (int r = 0; r < ROWS_AT_ONCE && first + r < rows; r++) out[first + r] = scale * sums[r];
+            for (int r = 0; r < ROWS_LOADED && first + r < rows; r++) out[first + r] = scale * sums[r];
     }
     __syncthreads();
 }
@@ -148,55 +147,56 @@ __device__ inline void put_back(Table<double> y, Table<double> x, long long n) {
     __syncthreads();
 }
 
-// Substitution in groups of GROUP unknowns, along L (DOWN) or along its transpose, from the last group on. One warp for each line
-// goes through a group, which is divided by its diagonal beforehand, so that one product and one shuffle lie between two unknowns.
-// Then all threads take what the group contributes off the unknowns to come. What is read of L does not depend on them, and is
-// under way before it is wanted.
+// Substitution in groups of SOLVE_GROUP unknowns, along L (DOWN) or along its transpose, from the last group on. One warp for each
+// line goes through a group, which is divided by its diagonal beforehand, so that one product and one shuffle lie between two
+// unknowns. Then all threads take what the group contributes off the unknowns to come. What is read of L does not depend on them, and
+// is under way before it is wanted.
 template <bool DOWN> __device__ __noinline__ void substitute(Table<double> L, Table<double> lines, long long unknowns) {
     const Table<double> x = at_hand(lines, unknowns);
-    const int n = (int)unknowns, width = (int)L.width, groups = (n + GROUP - 1) / GROUP;
+    const int n = (int)unknowns, width = (int)L.width, groups = (n + SOLVE_GROUP - 1) / SOLVE_GROUP;
     const int lane = my_lane(), line = my_warp();
-    const int share = threadIdx.x % SHARES, mine = threadIdx.x / SHARES, others = blockDim.x / SHARES;
+    const int share = threadIdx.x % SOLVE_SHARES, mine = threadIdx.x / SOLVE_SHARES, others = blockDim.x / SOLVE_SHARES;
     const bool goes = line < x.size;
-    double own[GROUP], pivot = 1.0;
+    double own[SOLVE_GROUP], pivot = 1.0;
     const auto load_group = [&](int first) {
         const int me = min(first + lane, n - 1);
         pivot = L.at[me * width + me];
         int place = DOWN ? me * width + first : first * width + me;
 #pragma unroll
-        for (int k = 0; k < GROUP; k++) {
+        for (int k = 0; k < SOLVE_GROUP; k++) {
             own[k] = L.at[place];
             place += first + k + 1 < n ? (DOWN ? 1 : width) : 0;
         }
     };
-    if (goes) load_group(DOWN ? 0 : (groups - 1) * GROUP);
+    if (goes) load_group(DOWN ? 0 : (groups - 1) * SOLVE_GROUP);
     for (int g = 0; g < groups; g++) {
-        const int first = (DOWN ? g : groups - 1 - g) * GROUP, from = first + share * (GROUP / SHARES);
-        const int begin = DOWN ? first + GROUP : 0, end = DOWN ? n : first; // of the unknowns to come
-        double panel[GROUP / SHARES];
+        const int first = (DOWN ? g : groups - 1 - g) * SOLVE_GROUP, from = first + share * (SOLVE_GROUP / SOLVE_SHARES);
+        const int begin = DOWN ? first + SOLVE_GROUP : 0, end = DOWN ? n : first; // of the unknowns to come
+        double panel[SOLVE_GROUP / SOLVE_SHARES];
         const auto load_panel = [&](int to) {
             const int row = min(to, n - 1), column = min(from, n - 1);
             int place = DOWN ? row * width + column : column * width + row;
 #pragma unroll
-            for (int k = 0; k < GROUP / SHARES; k++) {
+            for (int k = 0; k < SOLVE_GROUP / SOLVE_SHARES; k++) {
                 panel[k] = L.at[place];
                 place += from + k + 1 < n ? (DOWN ? 1 : width) : 0;
             }
         };
         load_panel(begin + mine);
         if (goes) {
-            const bool there = lane < GROUP && first + lane < n;
+            const bool there = lane < SOLVE_GROUP && first + lane < n;
             const double scale = 1.0 / pivot;
             double value = there ? x[line][first + lane] * scale : 0.0;
 #pragma unroll
-            for (int k = 0; k < GROUP; k++) own[k] = there && first + k < n && (DOWN ? k < lane : k > lane) ? own[k] * scale : 0.0;
+            for (int k = 0; k < SOLVE_GROUP; k++)
+                own[k] = there && first + k < n && (DOWN ? k < lane : k > lane) ? own[k] * scale : 0.0;
 #pragma unroll
-            for (int k = 0; k < GROUP; k++) {
-                const int at = DOWN ? k : GROUP - 1 - k;
+            for (int k = 0; k < SOLVE_GROUP; k++) {
+                const int at = DOWN ? k : SOLVE_GROUP - 1 - k;
                 value -= own[at] * __shfl_sync(ALL_LANES, value, at);
             }
             if (there) x[line][first + lane] = value;
-            if (g + 1 < groups) load_group(DOWN ? first + GROUP : first - GROUP);
+            if (g + 1 < groups) load_group(DOWN ? first + SOLVE_GROUP : first - SOLVE_GROUP);
         }
         __syncthreads();
         for (int base = begin; base < end; base += others) {
@@ -204,7 +204,8 @@ template <bool DOWN> __device__ __noinline__ void substitute(Table<double> L, Ta
             for (int one = 0; one < x.size; one++) {
                 double sum = 0.0;
 #pragma unroll
-                for (int k = 0; k < GROUP / SHARES; k++) sum += from + k < n ? panel[k] * x[one][min(from + k, n - 1)] : 0.0;
+                for (int k = 0; k < SOLVE_GROUP / SOLVE_SHARES; k++)
+                    sum += from + k < n ? panel[k] * x[one][min(from + k, n - 1)] : 0.0;
                 sum += __shfl_xor_sync(ALL_LANES, sum, 1);
                 sum += __shfl_xor_sync(ALL_LANES, sum, 2);
                 if (share == 0 && to < end) x[one][to] -= sum;
@@ -270,7 +271,7 @@ __device__ inline void merge_vector(Line<double> v, long long older, long long n
         double total = v[older];
         v[older] = 0.0;
         if (newer != NONE) total += v[newer], v[newer] = 0.0;
-        v[into] = total;
+        v[into] = total; // [dyadic]
     }
     __syncthreads();
 }
@@ -280,7 +281,7 @@ __device__ __noinline__ void merge_matrix(Table<double> A, long long older, long
         double total = *first;
         *first = 0.0;
         if (newer != NONE) total += *second, *second = 0.0;
-        *both = total;
+        *both = total; // [dyadic]
     };
     __syncthreads();
     for (long long i = threadIdx.x; i < A.size; i += blockDim.x) merge(&A[i][older], newer == NONE ? nullptr : &A[i][newer], &A[i][into]);
@@ -296,7 +297,7 @@ __device__ __noinline__ void kernel_weights(const Rule &rule, const Blocks &bloc
     const long long count = rule.slopes ? blocks.counts.blocks : 0;
     __syncthreads();
     for (long long slot = threadIdx.x; slot < out.size; slot += blockDim.x)
-        out[slot] = sums[slot] / (size[slot] > 1 ? size[slot] : 1);
+        out[slot] = sums[slot] / (size[slot] > 1 ? size[slot] : 1); // [dyadic]
     for (long long i = threadIdx.x; i < count; i += blockDim.x) {
         const long long steps = rule.beside[STEPS][i], newer = rule.beside[STEPS_NEWER][i];
         double before = 0.0, after = 0.0;

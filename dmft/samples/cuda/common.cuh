@@ -48,6 +48,6 @@ template <typename real> __device__ inline void merge_past(real *v, long long st
     for (int k = 0; k < merges; k++) {
         const long long older = merge[3 * k], newer = merge[3 * k + 1], into = merge[3 * k + 2];
         const real moved = v[older * stride];
-        v[into * stride] = newer == NONE ? moved : moved + v[newer * stride];
+        v[into * stride] = newer == NONE ? moved : moved + v[newer * stride]; // [dyadic]
     }
 }

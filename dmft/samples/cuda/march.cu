@@ -92,17 +92,17 @@ extern "C" __global__ void __launch_bounds__(PART)
         gp[i] = curvature;
         g_y[i] = mixed;
         weighted_g[i] = w * slope;
-        terms[GP] = w * curvature;
-        terms[GK] = w * slope * k[i];
-        terms[LOSSES] = w * loss;
+        terms[GP] = w * curvature; // [dmft-nu]
+        terms[GK] = w * slope * k[i]; // [dmft-mu]
+        terms[LOSSES] = w * loss; // [loss]
         terms[GH] = w * slope * raw;
-        terms[GG] = w * slope * slope;
+        terms[GG] = w * slope * slope; // [dmft-MC]
         terms[LABEL] = STEIN ? w * curvature * Y[i] + w * mixed : direct[i] * slope;
         terms[WILD] = STEIN && fabs(Y[i]) > Y_OUTLIER ? w : 0.0;
         terms[UNSTABLE] = overshoots<double>(eta, curvature) ? w : 0.0;
         terms[WRONG] = loss_is_wrong<double>(field, y[i]) ? w : 0.0;
         terms[PUSH] = w * slope / sd[i];
-        terms[LOST] = s[i] < 0.0 ? w : 0.0;
+        terms[LOST] = s[i] < 0.0 ? w : 0.0; // [lost]
         terms[CARRIED] = tangent_index[i] >= 0 ? w : 0.0;
     }
     part_sums(terms, shared, own_sums(out, columns));
@@ -183,8 +183,8 @@ extern "C" __global__ void __launch_bounds__(PART)
             ends_k2[t] = k2 * ends[t];
             ends_k2[span + t] = square_of<double>(ends_k2[t], weight[i]);
         }
-        terms[CURVATURE] = w * gp[i];
-        terms[SQUARE] = w * g[i] * g[i];
+        terms[CURVATURE] = w * gp[i]; // [random-K]
+        terms[SQUARE] = w * g[i] * g[i]; // [random-K]
         terms[FIELD] = w * g[i] * h[i];
         terms[NOISE] = w * g[i] * g[i] * k2;
     }
@@ -325,7 +325,7 @@ extern "C" __global__ void move(const int *on, int count, int width, int slots, 
         double z, xi;
         normal2(keys[0], noise_index[i], n, z, xi);
         z = n < z_steps ? z_first[i * z_steps + n] : z * sign[i];
-        const double chi = total(0) + rates->chi_sd * z, field = h[i];
+        const double chi = total(0) + rates->chi_sd * z, field = h[i]; // [dmft-chi]
         merge_past(H + there, stride, merges, merge), merge_past(X + there, stride, merges, merge);
         H[slot * stride + there] = field, X[slot * stride + there] = chi;
         h[i] = moved_field<double>(a, keep, eta, rates->thermal, field, total(1), chi, g[i], sign[i] * xi);

@@ -4,15 +4,15 @@
 // Python, numbers with names there (mini-batches, modes, columns of a line of settings, rows of the curves), and definitions of
 //   N          dimension
 //   STRIDE     numbers of a stored row: N filled up with zeros to 32 bytes
-//   HALF       1: data in float16, 0: in float32
+//   IN_HALVES  1: data in float16, 0: in float32
 //   TEAM       warps that work on a row together
 //   WARPS      warps of a block of pass_over_rows; TEAM is 1 or WARPS
 //   VECTORS    16-byte vectors of a row that a thread holds
-//   ROWS       rows that a team holds at a time
+//   ROWS_HELD  rows that a team holds at a time
 //   RESIDENT   blocks of pass_over_rows that a multiprocessor should hold
 //   CHUNK      rows of a block, a multiple of 4
 //   ANCHORED   1: labels are the teacher's fields h0, and fields are computed from the deviation from the nearer of w0 and -w0
-//   BIAS       1: an intercept is learnt
+//   INTERCEPT  1: an intercept is learnt
 //   REMEMBERS  1: a step needs the weights of the step before
 //   LOOKS_AHEAD  1: gradients are taken at another point than the weights
 //   RESCALES   1: the constraint rescales the weights after a step
@@ -31,21 +31,21 @@ typedef long long i64;
 #define THREADS (LANES * WARPS)
 #define ROOT (1.0 / sqrt((double)N))
 #define ALL_LANES 0xffffffffu
-#define ENDED (1ll << 62)          // in place of the step of an instance that has diverged
+#define NEVER_READY (1ll << 62)    // in place of the step of an instance that has diverged
 
-#if HALF
+#if IN_HALVES
 typedef unsigned short Stored;
-#define WIDTH 8                    // numbers of a vector
+#define VECTOR_WIDTH 8             // numbers of a vector
 #else
 typedef float Stored;
-#define WIDTH 4
+#define VECTOR_WIDTH 4
 #endif
-#define PARTS (STRIDE / WIDTH)     // vectors of a row
-#define PADDED (SPAN * VECTORS * WIDTH)
+#define ROW_VECTORS (STRIDE / VECTOR_WIDTH) // vectors of a row
+#define PADDED (SPAN * VECTORS * VECTOR_WIDTH)
 #if TEAM == 1
-#define ROOM (4 * WARPS * PADDED)  // bytes of shared memory of pass_over_rows, before its list of rows
+#define PASS_ROOM (4 * WARPS * PADDED)  // bytes of shared memory of pass_over_rows, before its list of rows
 #else
-#define ROOM (16 * ((ROWS * (TEAM + 1) + 3) / 4) > 256 ? 16 * ((ROWS * (TEAM + 1) + 3) / 4) : 256)
+#define PASS_ROOM (16 * ((ROWS_HELD * (TEAM + 1) + 3) / 4) > 256 ? 16 * ((ROWS_HELD * (TEAM + 1) + 3) / 4) : 256)
 #endif
 
 // The numbers of a step; `lines` is 1 if all steps are alike.
@@ -59,7 +59,7 @@ struct __align__(16) Vector { unsigned x, y, z, w; };   // 16 bytes of a row
 // Place of column c in e and in gradients. In rows.cuh a thread's vector of eight numbers lies in two quads far apart, so that
 // neighbouring threads read neighbouring quads.
 __device__ inline int position(int c) {
-    return PRODUCTS ? c : ((c % WIDTH / 4) * SPAN * VECTORS + c / WIDTH) * 4 + c % 4;
+    return PRODUCTS ? c : ((c % VECTOR_WIDTH / 4) * SPAN * VECTORS + c / VECTOR_WIDTH) * 4 + c % 4;
 }
 
 #ifdef __CUDACC__
@@ -127,7 +127,7 @@ inline void release(i64 *address, i64 x) { *address = x; }
 inline void rest() {}
 #endif
 
-#if HALF
+#if IN_HALVES
 __device__ inline Stored stored(float x) { return (Stored)to_half(x); }
 __device__ inline float number(Stored x) {
     float low, high;

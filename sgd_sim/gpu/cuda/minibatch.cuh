@@ -3,7 +3,7 @@
 // Mini-batches do not depend on the weights: they are drawn for several steps at a time, before the passes that use them, into
 // s (ring, instances, rows), that of a step at step % ring.
 
-// Mini-batches of independent rows for the steps from first_step to last_step; the chain goes on from that of the step before.
+// Mini-batches of independent rows for the steps from first_step to last_step; the chain continues from that of the step before.
 // A thread draws four rows. Grid (rows / 4 / threads, instances).
 extern "C" __global__ void draw_rows(int batch, int rows, const u64 *streams, const int *live, i64 first_step, i64 last_step,
                                      int ring, const double *settings, i64 lines, unsigned char *s) {

@@ -52,13 +52,13 @@ __device__ inline void load_slab(const float *a, i64 a_apart, int starts, const 
         const bool there = start < starts && first + 4 * vector < summands;
         copy_16(a_slab + start * SLAB + 4 * turned(start, vector, 4), there ? a + start * a_apart + first + 4 * vector : a, there);
     }
-    const int vectors = (WHAT == FIELDS ? SLAB : PRODUCT_TILE) / WIDTH;
-    for (int i = threadIdx.x; i < PRODUCT_TILE * SLAB / WIDTH; i += TILE_THREADS) {
+    const int vectors = (WHAT == FIELDS ? SLAB : PRODUCT_TILE) / VECTOR_WIDTH;
+    for (int i = threadIdx.x; i < PRODUCT_TILE * SLAB / VECTOR_WIDTH; i += TILE_THREADS) {
         const int line = i / vectors, vector = i % vectors;
-        const int row = WHAT == FIELDS ? line : first + line, column = WIDTH * vector + (WHAT == FIELDS ? first : 0);
+        const int row = WHAT == FIELDS ? line : first + line, column = VECTOR_WIDTH * vector + (WHAT == FIELDS ? first : 0);
         const bool there = WHAT == FIELDS ? row < others && column < summands : row < summands && column < others;
-        Stored *place = b_slab + (WHAT == FIELDS ? line * SLAB + WIDTH * turned(line, vector, WIDTH)
-                                                 : row_place(line) * TILE_STRIDE + WIDTH * vector);
+        Stored *place = b_slab + (WHAT == FIELDS ? line * SLAB + VECTOR_WIDTH * turned(line, vector, VECTOR_WIDTH)
+                                                 : row_place(line) * TILE_STRIDE + VECTOR_WIDTH * vector);
         copy_16(place, there ? data + (i64)row * STRIDE + column : data, there);
     }
     end_of_slab();
@@ -75,8 +75,9 @@ template <int WHAT> __device__ inline void four_of_other(const Stored *b_slab, i
         for (int j = 0; j < 4; j++) x[j] = number(b_slab[row_place(4 * quad + j) * TILE_STRIDE + other]);
         return;
     }
-    const Stored *place = b_slab + other * SLAB + WIDTH * turned(other, 4 * quad / WIDTH, WIDTH) + 4 * quad % WIDTH;
-#if HALF
+    const Stored *place = b_slab + other * SLAB + VECTOR_WIDTH * turned(other, 4 * quad / VECTOR_WIDTH, VECTOR_WIDTH)
+                          + 4 * quad % VECTOR_WIDTH;
+#if IN_HALVES
     struct __align__(8) Pair { unsigned x, y; } p = *(const Pair *)place;
     from_halves(p.x, x[0], x[1]);
     from_halves(p.y, x[2], x[3]);
@@ -126,7 +127,7 @@ __device__ inline void multiply_slab(const float *a_slab, const Stored *b_slab, 
             for (int j = 0; j < 4; j++)
 #pragma unroll
                 for (int p = 0; p < 2; p++)
-#if HALF
+#if IN_HALVES
                     b_high[j][p] = __float_as_uint(b[j][k + p]);   // float16 is high part alone
 #else
                     split(b[j][k + p], b_high[j][p], b_low[j][p]);
@@ -135,7 +136,7 @@ __device__ inline void multiply_slab(const float *a_slab, const Stored *b_slab, 
             for (int j = 0; j < 4; j++)
 #pragma unroll
                 for (int i = 0; i < 2; i++) multiply_add(sum[i][j], a_low[i], b_high[j]);
-#if !HALF
+#if !IN_HALVES
 #pragma unroll
             for (int j = 0; j < 4; j++)
 #pragma unroll
@@ -201,7 +202,7 @@ fields_of_starts(int mode, i64 step, int starts, int ring, const double *setting
     for (int i = 0; i < 4; i++) {
         const int start = first + start_of(i);
         if (start >= starts) continue;
-        const double nearer = side[start], shift = BIAS ? b[start] : 0.0;
+        const double nearer = side[start], shift = INTERCEPT ? b[start] : 0.0;
         int weight[8];
 #pragma unroll
         for (int j = 0; j < 8; j++)   // all of them before the first is needed
@@ -236,7 +237,7 @@ gradients_of_starts(int starts, const Stored *data, int rows, const float *facto
         if (start < starts && column < N)
             partial[((i64)start * chunks + chunk) * PADDED + position(column)] = sum_of(sum, i / 8, i % 8);
     }
-#if BIAS
+#if INTERCEPT
     if (first_column) return;
     for (int start = threadIdx.x / LANES; start < min(PRODUCT_TILE, starts - first); start += TILE_THREADS / LANES) {
         double push = 0.0;

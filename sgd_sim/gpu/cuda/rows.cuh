@@ -1,6 +1,6 @@
 // The one pass over the data of a step: a row is read once, into registers, for its field and for the gradient.
 //
-// A block takes a chunk of the rows of an instance. A team of warps holds ROWS rows at a time: their products with e,
+// A block takes a chunk of the rows of an instance. A team of warps holds ROWS_HELD rows at a time: their products with e,
 // their coefficients, then their part of the gradient, which stays in registers until the chunk is done.
 
 // Fills fields (instances, rows) where mode has ALL, and partial (instances, chunks, PADDED) = sum over a chunk of c_mu x_mu.
@@ -22,7 +22,7 @@ pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int insta
                double *sign, int *live, i64 *diverged_at, i64 *ready) {
     extern __shared__ double shared[];
     Quad *quads = (Quad *)shared;   // e, later the gradients of the warps; sums of the warps of a team
-    double *teachers = (double *)((char *)shared + ROOM);   // h0 of the chunk
+    double *teachers = (double *)((char *)shared + PASS_ROOM);   // h0 of the chunk
     i64 *work = (i64 *)(teachers + CHUNK);                  // for all threads: the ticket, and the step of the instance
     unsigned short *list = (unsigned short *)(work + 2);
     unsigned char *weight = (unsigned char *)(list + CHUNK + 2);
@@ -47,16 +47,16 @@ pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int insta
         if (lane == 0) list[CHUNK] = end;
     }
     if (thread == THREADS - 1) {
-        i64 stands = going[instance] ? step : ENDED;
+        i64 stands = going[instance] ? step : NEVER_READY;
         if (mode & STEP)
             while ((stands = acquire(ready + instance)) < step) rest();
         work[1] = stands;
     }
     __syncthreads();
-    if (work[1] == ENDED) return;
+    if (work[1] == NEVER_READY) return;
     const int listed = list[CHUNK], place = thread % SPAN;
     const double nearer = fresh(side + instance), scale = now[SCALE];
-#if BIAS
+#if INTERCEPT
     const double shift = fresh(b + instance);
     double push = 0.0;   // sum of the coefficients of this warp's rows
 #else
@@ -65,46 +65,47 @@ pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int insta
 #if TEAM == 1
     for (int i = thread; i < PADDED / 4; i += THREADS) quads[i] = fresh(e_quads + i);
 #else
-    float e_part[VECTORS][WIDTH];
+    float e_part[VECTORS][VECTOR_WIDTH];
 #pragma unroll
     for (int v = 0; v < VECTORS; v++)
 #pragma unroll
-        for (int p = 0; p < WIDTH / 4; p++) {
+        for (int p = 0; p < VECTOR_WIDTH / 4; p++) {
             Quad q = fresh(e_quads + p * SPAN * VECTORS + thread + v * SPAN);
             e_part[v][4 * p] = q.x, e_part[v][4 * p + 1] = q.y, e_part[v][4 * p + 2] = q.z, e_part[v][4 * p + 3] = q.w;
         }
-    float *sums = (float *)shared, *factors = sums + ROWS * TEAM;
+    float *sums = (float *)shared, *factors = sums + ROWS_HELD * TEAM;
 #endif
     __syncthreads();
 
-    float gradient[VECTORS][WIDTH];
+    float gradient[VECTORS][VECTOR_WIDTH];
 #pragma unroll
     for (int v = 0; v < VECTORS; v++)
 #pragma unroll
-        for (int j = 0; j < WIDTH; j++) gradient[v][j] = 0.0f;
+        for (int j = 0; j < VECTOR_WIDTH; j++) gradient[v][j] = 0.0f;
 
-    for (int k = (warp / TEAM) * ROWS; k < listed; k += (WARPS / TEAM) * ROWS) {
-        Vector held[ROWS][VECTORS];
-        float product[ROWS], factor[ROWS];
+    for (int k = (warp / TEAM) * ROWS_HELD; k < listed; k += (WARPS / TEAM) * ROWS_HELD) {
+        Vector held[ROWS_HELD][VECTORS];
+        float product[ROWS_HELD], factor[ROWS_HELD];
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) {
+        for (int r = 0; r < ROWS_HELD; r++) {
             const bool there = k + r < listed;
             const int row = there ? list[k + r] : 0;
             const Vector *address = (const Vector *)(data + (i64)row * STRIDE) + place;
 #pragma unroll
             for (int v = 0; v < VECTORS; v++) {
                 held[r][v] = {0, 0, 0, 0};
-                if (there && ((v + 1) * SPAN <= PARTS || v * SPAN + place < PARTS)) held[r][v] = stream_in(address + v * SPAN);
+                if (there && ((v + 1) * SPAN <= ROW_VECTORS || v * SPAN + place < ROW_VECTORS))
+                    held[r][v] = stream_in(address + v * SPAN);
             }
             product[r] = 0.0f;
         }
 #pragma unroll
         for (int v = 0; v < VECTORS; v++) {
-            float x[WIDTH];
+            float x[VECTOR_WIDTH];
 #if TEAM == 1
-            float e_now[WIDTH];
+            float e_now[VECTOR_WIDTH];
 #pragma unroll
-            for (int p = 0; p < WIDTH / 4; p++) {
+            for (int p = 0; p < VECTOR_WIDTH / 4; p++) {
                 Quad q = quads[p * SPAN * VECTORS + place + v * SPAN];
                 e_now[4 * p] = q.x, e_now[4 * p + 1] = q.y, e_now[4 * p + 2] = q.z, e_now[4 * p + 3] = q.w;
             }
@@ -112,18 +113,18 @@ pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int insta
             const float *e_now = e_part[v];
 #endif
 #pragma unroll
-            for (int r = 0; r < ROWS; r++) {
+            for (int r = 0; r < ROWS_HELD; r++) {
                 unpack(held[r][v], x);
 #pragma unroll
-                for (int j = 0; j < WIDTH; j++) product[r] = fmaf(x[j], e_now[j], product[r]);
+                for (int j = 0; j < VECTOR_WIDTH; j++) product[r] = fmaf(x[j], e_now[j], product[r]);
             }
         }
 #pragma unroll
-        for (int r = 0; r < ROWS; r++)
+        for (int r = 0; r < ROWS_HELD; r++)
             for (int offset = LANES / 2; offset > 0; offset /= 2) product[r] += __shfl_xor_sync(ALL_LANES, product[r], offset);
 #if TEAM == 1
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) {
+        for (int r = 0; r < ROWS_HELD; r++) {
             factor[r] = 0.0f;
             if (k + r < listed) {
                 const int row = list[k + r];
@@ -134,11 +135,11 @@ pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int insta
         }
 #else
 #pragma unroll
-        for (int r = 0; r < ROWS; r++)
+        for (int r = 0; r < ROWS_HELD; r++)
             if (lane == 0) sums[r * TEAM + warp] = product[r];
         __syncthreads();
 #pragma unroll
-        for (int r = 0; r < ROWS; r++)
+        for (int r = 0; r < ROWS_HELD; r++)
             if (thread == r * LANES) {   // one thread of warp r
                 factors[r] = 0.0f;
                 if (k + r < listed) {
@@ -151,20 +152,20 @@ pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int insta
             }
         __syncthreads();
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) factor[r] = factors[r];
+        for (int r = 0; r < ROWS_HELD; r++) factor[r] = factors[r];
 #endif
-#if BIAS
+#if INTERCEPT
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) push += factor[r];
+        for (int r = 0; r < ROWS_HELD; r++) push += factor[r];
 #endif
 #pragma unroll
         for (int v = 0; v < VECTORS; v++)
 #pragma unroll
-            for (int r = 0; r < ROWS; r++) {
-                float x[WIDTH];
+            for (int r = 0; r < ROWS_HELD; r++) {
+                float x[VECTOR_WIDTH];
                 unpack(held[r][v], x);
 #pragma unroll
-                for (int j = 0; j < WIDTH; j++) gradient[v][j] = fmaf(factor[r], x[j], gradient[v][j]);
+                for (int j = 0; j < VECTOR_WIDTH; j++) gradient[v][j] = fmaf(factor[r], x[j], gradient[v][j]);
             }
     }
 
@@ -178,7 +179,7 @@ pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int insta
 #pragma unroll
     for (int v = 0; v < VECTORS; v++)
 #pragma unroll
-        for (int p = 0; p < WIDTH / 4; p++)
+        for (int p = 0; p < VECTOR_WIDTH / 4; p++)
             mine[p * SPAN * VECTORS + place + v * SPAN] = {gradient[v][4 * p], gradient[v][4 * p + 1], gradient[v][4 * p + 2],
                                                            gradient[v][4 * p + 3]};
 #if TEAM == 1
@@ -193,7 +194,7 @@ pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int insta
         out[i] = total;
     }
 #endif
-#if BIAS
+#if INTERCEPT
     __syncthreads();
     push = block_sum(lane == 0 && (TEAM == 1 || warp == 0) ? push : 0.0, shared);
     if (thread == 0) pushes[(i64)instance * chunks + chunk] = push;

@@ -20,8 +20,8 @@ extern "C" __global__ void pair_weights(i64 step, int column, int columns, const
     square = block_sum(square, shared);
     if (threadIdx.x > 0) return;
     values += instance * PAIR_ROWS * columns * kept + column * kept + j;
-    values[PAIR_WEIGHTS * columns * kept] = total / N;
-    values[PAIR_PROBES * columns * kept] = steps[j] < step ? along / square : 0.0;
+    values[PAIR_WEIGHTS * columns * kept] = total / N; // [sim-pairs]
+    values[PAIR_PROBES * columns * kept] = steps[j] < step ? along / square : 0.0; // [sim-pairs]
 }
 
 // M_C(t, t'), from the fields of all rows; gradients of a kept step are put into kept_g (instances, kept, rows). s: the mini-batch
@@ -44,7 +44,7 @@ extern "C" __global__ void pair_gradients(i64 step, int column, int columns, con
     }
     total = block_sum(total, shared);
     if (threadIdx.x == 0)
-        values[((instance * PAIR_ROWS + PAIR_GRADIENTS) * columns + column) * kept + j] = total / N;
+        values[((instance * PAIR_ROWS + PAIR_GRADIENTS) * columns + column) * kept + j] = total / N; // [sim-pairs]
 }
 
 // The push of a kept step, as a part of the gradient of the first chunk. rate: what gradients are multiplied by.

@@ -3,11 +3,11 @@
 // Put before common.cuh besides: dmft/core/cuda/lanes.cuh, the functions of the activation and unit_scale, that of the constraint,
 // translated from Python, M_AT .. MSE_FRESH_AT (rows of the curves), and definitions of
 //   UNITS, DIRECTIONS  p and k
-// Weights, second layer and intercepts of an instance lie one after the other, SIZE numbers. TEAM is WARPS here: all warps of a block
-// share a row, each thread holds its columns of it, of the weights and of the gradients.
+// Weights, second layer and intercepts of an instance lie one after the other, INSTANCE_SIZE numbers. TEAM is WARPS here: all warps
+// of a block share a row, each thread holds its columns of it, of the weights and of the gradients.
 
-#define SIZE (UNITS * N + 2 * UNITS)
-#define HELD (ROWS * UNITS) // fields of the rows that are held; one warp has a lane for each
+#define INSTANCE_SIZE (UNITS * N + 2 * UNITS)
+#define FIELDS_HELD (ROWS_HELD * UNITS) // fields of the rows that are held; one warp has a lane for each
 
 // kappa (instances, rows, DIRECTIONS): fields of the directions (instances, DIRECTIONS, N). Grid (rows, instances).
 extern "C" __global__ void fields_of_directions(const Stored *data, const double *directions, int rows, double *kappa) {
@@ -31,14 +31,15 @@ pass_over_units(int mode, i64 step, int ring, const double *settings, i64 lines,
                 double *pushes) {
     extern __shared__ double shared[];
     double *told = shared, *parts = told + CHUNK;                       // labels of the chunk; a_r s(h_r) of the rows that are held
-    float *sums = (float *)(parts + HELD), *factors = sums + HELD * TEAM; // (HELD, TEAM) parts of the fields; (HELD,) g of the rows
-    unsigned short *list = (unsigned short *)(factors + HELD);
+    // (FIELDS_HELD, TEAM) parts of the fields; (FIELDS_HELD,) g of the rows
+    float *sums = (float *)(parts + FIELDS_HELD), *factors = sums + FIELDS_HELD * TEAM;
+    unsigned short *list = (unsigned short *)(factors + FIELDS_HELD);
     unsigned char *weight = (unsigned char *)(list + CHUNK + 2);
     const int thread = threadIdx.x, lane = thread % LANES, warp = thread / LANES, unit = lane % UNITS;
     const i64 instance = blockIdx.y, chunk = blockIdx.x, first = chunk * CHUNK;
     if (!live[instance]) return;
     const int count = min((i64)CHUNK, rows - first);
-    const double *second = parameters + instance * SIZE + UNITS * N, a = second[unit], beta = second[UNITS + unit];
+    const double *second = parameters + instance * INSTANCE_SIZE + UNITS * N, a = second[unit], beta = second[UNITS + unit];
     const double scale = settings_of(settings, lines, step)[SCALE];
     data += (instance * rows + first) * STRIDE, labels += instance * rows + first, outputs += instance * rows + first;
     if (s) s += (step % ring * gridDim.y + instance) * rows + first;
@@ -48,13 +49,13 @@ pass_over_units(int mode, i64 step, int ring, const double *settings, i64 lines,
         const int end = list_rows(weight, count, mode & ALL, list);
         if (lane == 0) list[CHUNK] = end;
     }
-    float e_part[UNITS][VECTORS][WIDTH], gradient[UNITS][VECTORS][WIDTH];
+    float e_part[UNITS][VECTORS][VECTOR_WIDTH], gradient[UNITS][VECTORS][VECTOR_WIDTH];
 #pragma unroll
     for (int u = 0; u < UNITS; u++)
 #pragma unroll
         for (int v = 0; v < VECTORS; v++)
 #pragma unroll
-            for (int q = 0; q < WIDTH / 4; q++) {
+            for (int q = 0; q < VECTOR_WIDTH / 4; q++) {
                 const Quad x = ((const Quad *)(e + (instance * UNITS + u) * PADDED))[q * SPAN * VECTORS + thread + v * SPAN];
                 e_part[u][v][4 * q] = x.x, e_part[u][v][4 * q + 1] = x.y, e_part[u][v][4 * q + 2] = x.z, e_part[u][v][4 * q + 3] = x.w;
                 for (int j = 0; j < 4; j++) gradient[u][v][4 * q + j] = 0.0f;
@@ -63,44 +64,46 @@ pass_over_units(int mode, i64 step, int ring, const double *settings, i64 lines,
     const int listed = list[CHUNK];
     double push_a = 0.0, push_beta = 0.0; // of a lane of the first warp: of its unit and its place among the rows that are held
 
-    for (int k = 0; k < listed; k += ROWS) {
-        Vector held[ROWS][VECTORS];
-        float product[HELD];
+    for (int k = 0; k < listed; k += ROWS_HELD) {
+        Vector held[ROWS_HELD][VECTORS];
+        float product[FIELDS_HELD];
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) {
+        for (int r = 0; r < ROWS_HELD; r++) {
             const bool there = k + r < listed;
             const Vector *address = (const Vector *)(data + (i64)(there ? list[k + r] : 0) * STRIDE) + thread;
 #pragma unroll
             for (int v = 0; v < VECTORS; v++) {
                 held[r][v] = {0, 0, 0, 0};
-                if (there && ((v + 1) * SPAN <= PARTS || v * SPAN + thread < PARTS)) held[r][v] = stream_in(address + v * SPAN);
+                if (there && ((v + 1) * SPAN <= ROW_VECTORS || v * SPAN + thread < ROW_VECTORS))
+                    held[r][v] = stream_in(address + v * SPAN);
             }
         }
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) {
+        for (int r = 0; r < ROWS_HELD; r++) {
 #pragma unroll
             for (int u = 0; u < UNITS; u++) product[r * UNITS + u] = 0.0f;
 #pragma unroll
             for (int v = 0; v < VECTORS; v++) {
-                float x[WIDTH];
+                float x[VECTOR_WIDTH];
                 unpack(held[r][v], x);
 #pragma unroll
                 for (int u = 0; u < UNITS; u++)
 #pragma unroll
-                    for (int j = 0; j < WIDTH; j++) product[r * UNITS + u] = fmaf(x[j], e_part[u][v][j], product[r * UNITS + u]);
+                    for (int j = 0; j < VECTOR_WIDTH; j++)
+                        product[r * UNITS + u] = fmaf(x[j], e_part[u][v][j], product[r * UNITS + u]);
             }
         }
         lane_sums(product, [=](int index, float sum) { sums[index * TEAM + warp] = sum; });
         __syncthreads();
         if (warp == 0) {
             double field = beta, value = 0.0;
-            const bool there = lane < HELD && k + lane / UNITS < listed;
+            const bool there = lane < FIELDS_HELD && k + lane / UNITS < listed;
             if (there) {
                 double total = 0.0;
                 for (int part = 0; part < TEAM; part++) total += sums[lane * TEAM + part];
                 field += ROOT * total, value = activation_s<double>(field);
             }
-            if (lane < HELD) parts[lane] = a * value;
+            if (lane < FIELDS_HELD) parts[lane] = a * value;
             __syncwarp();
             if (there) {
                 const int row = list[k + lane / UNITS];
@@ -109,26 +112,26 @@ pass_over_units(int mode, i64 step, int ring, const double *settings, i64 lines,
                 if ((mode & ALL) && unit == 0) outputs[row] = f;
                 if (weight[row]) {
                     const double c = coefficient<double>(scale, weight[row], loss_dv<double>(f, told[row]));
-                    push = c * a * activation_ds<double>(field);
+                    push = c * a * activation_ds<double>(field); // [c-step]
                     push_a += c * value, push_beta += push;
                 }
                 factors[lane] = (float)push;
-            } else if (lane < HELD)
+            } else if (lane < FIELDS_HELD)
                 factors[lane] = 0.0f;
         }
         __syncthreads();
         if (!(mode & DRAW)) continue;
 #pragma unroll
-        for (int r = 0; r < ROWS; r++)
+        for (int r = 0; r < ROWS_HELD; r++)
 #pragma unroll
             for (int v = 0; v < VECTORS; v++) {
-                float x[WIDTH];
+                float x[VECTOR_WIDTH];
                 unpack(held[r][v], x);
 #pragma unroll
                 for (int u = 0; u < UNITS; u++) {
                     const float factor = factors[r * UNITS + u];
 #pragma unroll
-                    for (int j = 0; j < WIDTH; j++) gradient[u][v][j] = fmaf(factor, x[j], gradient[u][v][j]);
+                    for (int j = 0; j < VECTOR_WIDTH; j++) gradient[u][v][j] = fmaf(factor, x[j], gradient[u][v][j]);
                 }
             }
     }
@@ -139,16 +142,16 @@ pass_over_units(int mode, i64 step, int ring, const double *settings, i64 lines,
 #pragma unroll
         for (int v = 0; v < VECTORS; v++)
 #pragma unroll
-            for (int q = 0; q < WIDTH / 4; q++)
+            for (int q = 0; q < VECTOR_WIDTH / 4; q++)
                 ((Quad *)(partial + (place * UNITS + u) * PADDED))[q * SPAN * VECTORS + thread + v * SPAN] = {
                     gradient[u][v][4 * q], gradient[u][v][4 * q + 1], gradient[u][v][4 * q + 2], gradient[u][v][4 * q + 3]};
     if (warp > 0) return;
     for (int which = 0; which < 2; which++) {
-        if (lane < HELD) parts[lane] = which ? push_beta : push_a;
+        if (lane < FIELDS_HELD) parts[lane] = which ? push_beta : push_a;
         __syncwarp();
         double total = 0.0;
         if (lane < UNITS)
-            for (int r = 0; r < ROWS; r++) total += parts[r * UNITS + lane];
+            for (int r = 0; r < ROWS_HELD; r++) total += parts[r * UNITS + lane];
         if (lane < UNITS) pushes[(place * 2 + which) * UNITS + lane] = total;
         __syncwarp();
     }
@@ -163,8 +166,8 @@ step_units(i64 step, const double *settings, i64 lines, int ahead, int chunks, d
     extern __shared__ double shared[];
     const i64 instance = blockIdx.x;
     if (!live[instance]) return;
-    double *w = parameters + instance * SIZE, factor[UNITS], trace = 0.0, bad = 0.0;
-    if (REMEMBERS) before += instance * SIZE;
+    double *w = parameters + instance * INSTANCE_SIZE, factor[UNITS], trace = 0.0, bad = 0.0;
+    if (REMEMBERS) before += instance * INSTANCE_SIZE;
     partial += instance * chunks * UNITS * PADDED, e += instance * UNITS * PADDED, pushes += instance * chunks * 2 * UNITS;
     const double *now = settings_of(settings, lines, step);
     if (chunks) {
@@ -175,8 +178,8 @@ step_units(i64 step, const double *settings, i64 lines, int ahead, int chunks, d
                 double total = 0.0;
 #pragma unroll 8
                 for (int chunk = 0; chunk < chunks; chunk++) total += partial[((i64)chunk * UNITS + u) * PADDED + position(c)];
-                double next = moved<double>(now[KEEP], now[RECOIL], now[LOOKAHEAD], now[RATE], here, old, total);
-                if (now[NOISE] > 0.0) next += now[NOISE] * one_normal(thermal[instance * UNITS + u], (u64)step, c);
+                double next = moved<double>(now[KEEP], now[RECOIL], now[LOOKAHEAD], now[RATE], here, old, total); // [c-step]
+                if (now[NOISE] > 0.0) next += now[NOISE] * one_normal(thermal[instance * UNITS + u], (u64)step, c); // [c-step]
                 if (REMEMBERS) before[u * N + c] = here;
                 w[u * N + c] = next;
                 square += next * next;
@@ -197,7 +200,7 @@ step_units(i64 step, const double *settings, i64 lines, int ahead, int chunks, d
     for (int u = 0; u < UNITS; u++) {
         const double scale = chunks ? unit_scale<double>(u, factor[u], trace, UNITS) : 1.0;
         for (int c = threadIdx.x; c < N; c += THREADS) {
-            const double x = w[u * N + c] *= scale;
+            const double x = w[u * N + c] *= scale; // [c-step], [c-a]
             e[u * PADDED + position(c)] = (float)(LOOKS_AHEAD ? point_ahead<double>(lookahead, x, before[u * N + c]) : x);
             bad += !is_number(x);
         }
@@ -214,7 +217,7 @@ extern "C" __global__ void record_units(const double *parameters, const double *
     extern __shared__ double shared[];
     const i64 instance = blockIdx.x;
     if (!live[instance]) return;
-    const double *w = parameters + instance * SIZE;
+    const double *w = parameters + instance * INSTANCE_SIZE;
     directions += instance * DIRECTIONS * N, outputs += instance * rows, labels += instance * rows;
     test_outputs += instance * tests, test_labels += instance * tests, curves += instance * QUANTITIES * columns + column;
     double loss = 0.0, error = 0.0, all = 0.0;

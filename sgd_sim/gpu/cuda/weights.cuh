@@ -1,6 +1,6 @@
 // The update of the weights between two passes, and the records. One block of THREADS per instance.
 
-#define COLUMNS ((N + THREADS - 1) / THREADS)   // of a thread
+#define THREAD_COLUMNS ((N + THREADS - 1) / THREADS)   // of a thread
 
 // Gradient of column c: the chunks, first to last.
 __device__ inline double total_of(const float *partial, int chunks, int c) {
@@ -17,13 +17,13 @@ __device__ inline bool measure(const double *u, const double *old, double lookah
                                double *sign, int *live, i64 *diverged_at, double *room) {
     double product = 0.0;
 #pragma unroll
-    for (int k = 0; k < COLUMNS; k++) {
+    for (int k = 0; k < THREAD_COLUMNS; k++) {
         int c = threadIdx.x + k * THREADS;
         if (c < N) product += u[k] * w0[c];
     }
     const double overlap = block_sum(product, room) / N, side = ANCHORED ? (overlap >= 0.0 ? 1.0 : -1.0) : 0.0;
 #pragma unroll
-    for (int k = 0; k < COLUMNS; k++) {
+    for (int k = 0; k < THREAD_COLUMNS; k++) {
         int c = threadIdx.x + k * THREADS;
 #if LOOKS_AHEAD
         if (c < N) e[position(c)] = (float)(point_ahead<double>(lookahead, u[k], old[k]) - side * w0[c]);
@@ -49,17 +49,17 @@ __device__ inline void step_weights(i64 instance, i64 step, const double *settin
                                     const u64 *thermal, float *e, double *m, double *sign, int *live,
                                     i64 *diverged_at, i64 *ready) {
     w += instance * N, w0 += instance * w0_apart, partial += instance * chunks * PADDED;
-    double u[COLUMNS], square = 0.0;
+    double u[THREAD_COLUMNS], square = 0.0;
     const double *now = settings_of(settings, lines, step);
     const double keep = now[KEEP], rate = now[RATE], noise = chunks ? now[NOISE] : 0.0;
 #if REMEMBERS
-    double old[COLUMNS];
+    double old[THREAD_COLUMNS];
     const double recoil = now[RECOIL], lookahead = now[LOOKAHEAD];
     before += instance * N;
 #else
     const double *old = u;
 #endif
-#if BIAS
+#if INTERCEPT
     if (chunks && threadIdx.x == 0) {
         double total = 0.0;
         for (int chunk = 0; chunk < chunks; chunk++) total += fresh(pushes + instance * chunks + chunk);
@@ -67,7 +67,7 @@ __device__ inline void step_weights(i64 instance, i64 step, const double *settin
     }
 #endif
 #pragma unroll
-    for (int k = 0; k < COLUMNS; k++) {
+    for (int k = 0; k < THREAD_COLUMNS; k++) {
         int c = threadIdx.x + k * THREADS;
         u[k] = 0.0;
         if (c >= N) continue;
@@ -76,34 +76,35 @@ __device__ inline void step_weights(i64 instance, i64 step, const double *settin
         old[k] = fresh(before + c);
         if (chunks) {
             const double here = u[k];
-            u[k] = moved<double>(keep, recoil, lookahead, rate, here, old[k], total_of(partial, chunks, c));
+            u[k] = moved<double>(keep, recoil, lookahead, rate, here, old[k], total_of(partial, chunks, c)); // [sgd-step]
             before[c] = old[k] = here;
         }
 #else
-        if (chunks) u[k] = moved<double>(keep, 0.0, 0.0, rate, u[k], 0.0, total_of(partial, chunks, c));
+        if (chunks) u[k] = moved<double>(keep, 0.0, 0.0, rate, u[k], 0.0, total_of(partial, chunks, c)); // [sgd-step]
 #endif
-        if (noise > 0.0) u[k] += noise * one_normal(thermal[instance], (u64)step, c);
+        if (noise > 0.0) u[k] += noise * one_normal(thermal[instance], (u64)step, c); // [sgd-step]
         square += u[k] * u[k];
     }
     if (chunks) {
         if (RESCALES) {
             const double a_n = rescaling<double>(block_sum(square, room) / N);
 #pragma unroll
-            for (int k = 0; k < COLUMNS; k++) u[k] *= a_n;
+            for (int k = 0; k < THREAD_COLUMNS; k++) u[k] *= a_n; // [sgd-step]
         }
 #pragma unroll
-        for (int k = 0; k < COLUMNS; k++) {
+        for (int k = 0; k < THREAD_COLUMNS; k++) {
             int c = threadIdx.x + k * THREADS;
             if (c < N) w[c] = u[k];
         }
     }
     if (chunks) step++;
-    const bool goes_on = measure(u, old, ahead ? settings_of(settings, lines, step)[LOOKAHEAD] : 0.0, w0, step, e + instance * PADDED,
-                                 m + instance, sign + instance, live + instance, diverged_at + instance, room);
+    const bool continues = measure(u, old, ahead ? settings_of(settings, lines, step)[LOOKAHEAD] : 0.0, w0, step,
+                                   e + instance * PADDED, m + instance, sign + instance, live + instance,
+                                   diverged_at + instance, room);
     __syncthreads();
     if (threadIdx.x == 0) {
         __threadfence();
-        release(ready + instance, goes_on ? step : ENDED);
+        release(ready + instance, continues ? step : NEVER_READY);
     }
 }
 
@@ -153,7 +154,7 @@ extern "C" __global__ void record(const double *w, const double *m, const double
 #endif
     if (threadIdx.x > 0) return;
     if (!is_number(loss + error)) {
-        live[instance] = 0, diverged_at[instance] = step, ready[instance] = ENDED;
+        live[instance] = 0, diverged_at[instance] = step, ready[instance] = NEVER_READY;
         for (int quantity = 0; quantity < QUANTITIES; quantity++)
             for (int c = column; c < columns; c++) curves[quantity * columns + c] = (loss + error) - (loss + error);   // NaN
         return;
@@ -180,16 +181,16 @@ power_step(double *w, const float *partial, int chunks, double c_step, double to
     const i64 instance = blockIdx.x;
     if (!live[instance]) return;
     w += instance * N, partial += instance * chunks * PADDED, e += instance * PADDED;
-    double u[COLUMNS], square = 0.0, moved = 0.0;
+    double u[THREAD_COLUMNS], square = 0.0, moved = 0.0;
 #pragma unroll
-    for (int k = 0; k < COLUMNS; k++) {
+    for (int k = 0; k < THREAD_COLUMNS; k++) {
         int c = threadIdx.x + k * THREADS;
         u[k] = c < N ? w[c] + c_step * ROOT * total_of(partial, chunks, c) : 0.0;
         square += u[k] * u[k];
     }
     const double scale = onto_sphere<double>(block_sum(square, shared) / N);
 #pragma unroll
-    for (int k = 0; k < COLUMNS; k++) {
+    for (int k = 0; k < THREAD_COLUMNS; k++) {
         int c = threadIdx.x + k * THREADS;
         if (c >= N) continue;
         u[k] *= scale;

@@ -19,7 +19,8 @@ from dmft.equations.weights import Row, WeightDynamics
 from dmft.model.experiment import Experiment
 from dmft.samples.sampling import PARTS, Sampling
 from dmft.solvers.blocks import blocks_for, estimators_of
-from dmft.solvers.iterate import Guess, Iteration, Options
+from dmft.solvers.guess import Guess
+from dmft.solvers.iterate import Iteration, Options
 from dmft.solvers.march import March
 from tests.solver_cases import ALGORITHMS, CONSTRAINTS, make_iteration, make_march, make_run
 

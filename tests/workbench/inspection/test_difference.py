@@ -12,7 +12,7 @@ import dmft
 from dmft.core.averages import mean_and_error
 from dmft.result.comparison import CHANCE, Curve, chance_bounds, compare
 from tests.run_files import run_text
-from workbench.inspection.curves import curves_of
+from workbench.inspection.curves import opened_curves
 from workbench.inspection.difference import Difference, curve_difference, kernel_difference, kernels_of
 from workbench.inspection.opening import open_file
 
@@ -133,8 +133,8 @@ def test_two_seeds_agree_and_a_smeared_kernel_does_not(tmp_path, dmft_main):
         dmft.solve(dmft.parse_run(text).replace({"theory.seed": seed}), output=path, quiet=True)
     assert dmft_main("diff", *map(str, paths)).stdout.splitlines()[-1] == "agree within their errors"
     one, two = map(open_file, paths)
-    for name, curve in curves_of(one).items():
-        old = compare(name, curve, [curves_of(two)[name]], [1], 1e-6)
+    for name, curve in opened_curves(one).items():
+        old = compare(name, curve, [opened_curves(two)[name]], [1], 1e-6)
         assert not old.worst > old.bound
     C = kernels_of(two.result)["C"]
     smeared = C.mean.copy()
