@@ -38,6 +38,13 @@ def blocks_per_level(history: str, per_level: int, steps: int, samples: int, car
 MEMORY_SHARE = 0.9  # of the memory that is free, what a run takes at most
 
 
+def abreast(need: float, room: float, network: bool) -> int:
+    """Replicas that a rank takes at a time on a card, each of which needs so many bytes of its room: as many as fit, one at least.
+    Those of networks go in turn, the card at one while the host is at the other, for which two are enough."""
+    fit = int(MEMORY_SHARE * room / need)
+    return max(1, min(fit, 2) if network else fit)
+
+
 def check_memory(need: float, room: float, samples_here: int, history: str) -> float:
     """The `need` of this rank; UserError, with the largest sample count that fits, when it exceeds the `room` there is."""
     if need <= MEMORY_SHARE * room:

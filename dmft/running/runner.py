@@ -41,7 +41,7 @@ from dmft.running.cost import estimate, size_text
 from dmft.running.guesses import guess_from, guess_of
 from dmft.running.kept import kept_state
 from dmft.running.replica import HALF, Replica, Setup, step_abreast, wanted_parts
-from dmft.running.resources import MEMORY_SHARE
+from dmft.running.resources import abreast
 from dmft.samples.card_steps import LAUNCHED_AHEAD
 from dmft.samples.gpu import Card
 from dmft.solvers.iterate import Guess
@@ -254,15 +254,13 @@ class TheoryJob:
         return f"{self.run.theory.method}, {which} of {self._asked}"
 
     def abreast(self) -> int:
-        """Replicas that a rank takes at a time: on a card as many as fit, which go by the same launches. Networks go in turn, the
-        card at one while the host is at the other, for which two are enough."""
+        """Replicas that a rank takes at a time: on a card several, which go by the same launches."""
         self._card = None
         if self.setup.gpu is None or self._asked - self.finished <= self.comm.size:
             return 1
         self._card = Card(self.setup.gpu, LAUNCHED_AHEAD)
         room = min(self.comm.gather(_room(self.setup, self.comm)))
-        fit = int(MEMORY_SHARE * room / self.setup.check_memory(Comm(), room))
-        return max(1, min(fit, 2) if self.run.has_network else fit)
+        return abreast(self.setup.check_memory(Comm(), room), room, self.run.has_network)
 
     def step(self, replicas: list[Replica]) -> None:
         step_abreast(replicas) if self._card else replicas[0].step()

@@ -1,0 +1,56 @@
+"""What a run is said to need on a card: never more than the card has, in rounds of the replicas that fit."""
+
+from __future__ import annotations
+
+import pytest
+
+from dmft.model.runfile import parse_run
+from dmft.running.cost import CARD_BYTES, DISK, START, estimate
+from dmft.running.resources import MEMORY_SHARE
+from tests.run_files import run_text
+
+LARGE = {"samples": 100_000, "device": "gpu"}
+
+
+def on_card(replicas: int, ranks: int = 1, cards: int = 1, **changes):
+    run = parse_run(run_text("gd", t_max=30.0, algorithm={"learning_rate": 0.01}, theory={**LARGE, "replicas": replicas}))
+    return estimate(run.replace(changes), "theory", ranks, cards=cards)
+
+
+def test_replicas_beyond_the_card_wait_for_the_next_round():
+    """A replica takes 1 GiB. Card, checkpoint and warning do not grow once the card is full; the time does."""
+    few, full, many = (on_card(replicas) for replicas in (8, 200, 1000))
+    assert few.card_bytes < MEMORY_SHARE * CARD_BYTES / 10
+    for cost in (full, many):
+        assert 0.95 * MEMORY_SHARE * CARD_BYTES < cost.card_bytes <= MEMORY_SHARE * CARD_BYTES
+        assert cost.checkpoint_bytes < 1.01 * cost.card_bytes
+        assert cost.stop_seconds < 1.02 * (30.0 + 4.0 * MEMORY_SHARE * CARD_BYTES / DISK)
+    assert (many.seconds - START) / (full.seconds - START) == pytest.approx(5.0, rel=0.02)
+
+
+def test_the_last_round_has_the_replicas_that_are_left():
+    """As many as fit, and one more: one more step of one, not another round of all."""
+    fit = int(MEMORY_SHARE * CARD_BYTES / on_card(1).card_bytes)
+    one, full, more = (on_card(replicas).seconds - START for replicas in (1, fit, fit + 1))
+    assert full + 0.5 * one < more < full + 2.0 * one
+
+
+def test_ranks_that_share_a_card_share_its_memory():
+    apart, together = on_card(1000, ranks=4, cards=4), on_card(1000, ranks=4, cards=1)
+    assert max(apart.card_bytes, together.card_bytes) <= MEMORY_SHARE * CARD_BYTES
+    assert apart.checkpoint_bytes > 3.5 * together.checkpoint_bytes
+
+
+def test_a_replica_larger_than_the_card_is_told_with_its_size():
+    assert on_card(2, samples=100_000_000).card_bytes > CARD_BYTES
+
+
+@pytest.mark.cli
+def test_the_warning_of_a_job_does_not_grow_with_its_replicas(dmft_main, tmp_path):
+    """It is what a full card takes to be written, twice, on a busy file system: 90 minutes, where a day leaves eight hours."""
+    text = run_text("gd", t_max=30.0, algorithm={"learning_rate": 0.01}, theory={**LARGE, "replicas": 1000})
+    (tmp_path / "a.toml").write_text(text)
+    done = dmft_main("submit", "a.toml", "--gpus", "1", "--time", "24:00:00", "-o", "a.h5", "--dry-run")
+    assert done.returncode == 0 and "warning: the last" not in done.stdout, done.stderr
+    warned = int(done.stdout.partition("--signal=B:USR1@")[2].split()[0])
+    assert 5000 < warned < 5500
