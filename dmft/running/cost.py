@@ -52,7 +52,6 @@ GPU_SHARED_ENTRY, GPU_SHARED_STEP = 0.12e-12, 40e-6  # seconds per entry of shar
 CUDA_BYTES = 1 << 30             # bytes of the host that CUDA takes
 START = 4.0                # s to start, where compiled loops are on disk; the first run of a kind takes up to 20 s more
 PROCESS = 400 << 20        # bytes of an interpreter with its compiled code
-ERROR_TIMES = 3.5          # how often the error of a network on new samples is computed of a replica and its companions
 MOST_RECORDS = 200         # recorded times, about
 STEP_CURVES = 12           # of a replica that are kept at every step
 DISK = 100e6               # bytes a second to a busy shared file system
@@ -128,8 +127,15 @@ def _march(run: Run, ranks: int) -> tuple[float, float, float]:
             sampling.total * (1 + setup.experiment.clones) * (constant + MARCH_SLOT * history.slots)
             + sampling.carriers * rate * history.packed)
     if setup.experiment.network is not None:
-        work = work * run.network.units**2 + ERROR_TIMES * (setup.experiment.steps + 1) * error_seconds(setup.experiment.network)
+        errors = error_times(setup) * (setup.experiment.steps + 1)
+        work = work * run.network.units**2 + errors * error_seconds(setup.experiment.network)
     return work, alone, replica_bytes(setup, min(_replicas(run), ranks) / ranks)
+
+
+def error_times(setup: Setup) -> float:
+    """How often the error of a network on new samples is computed of a replica: for the result, and for every companion of both
+    solutions that are compared."""
+    return 1.0 + 2.0 * sum(setup.share(solution) for solution in setup.solutions(0) if solution != WHOLE)
 
 
 def replica_bytes(setup: Setup, share: float = 1.0) -> float:
@@ -168,7 +174,7 @@ def _card_step(run: Run, replicas: int, reading: float) -> float:
     filled = 1.0 if setup.per_level else 1 / 3  # on average, of the pairs of slots
     each = (setup.share(name) * (GPU_UNIT_STEP + GPU_UNIT_PAIR * filled * p * (p * setup.history(name).slots) ** 2)
             for name in setup.solutions(0))
-    return max(replicas * (sum(each) + ERROR_TIMES * error_seconds(setup.experiment.network)), reading)
+    return max(replicas * (sum(each) + error_times(setup) * error_seconds(setup.experiment.network)), reading)
 
 
 def _lines(run: Run) -> int:

@@ -1,12 +1,19 @@
-"""What a run is said to need on a card: never more than the card has, in rounds of the replicas that fit."""
+"""What a run is said to need: on a card never more than it has, in rounds of the replicas that fit; errors of networks as often as
+they are computed."""
 
 from __future__ import annotations
 
 import pytest
 
+from dmft.core.parallel import Comm
+from dmft.model.experiment import known_errors
+from dmft.model.network import network_of
+from dmft.model.network_errors import error_seconds
 from dmft.model.runfile import parse_run
 from dmft.running.cost import CARD_BYTES, DISK, START, estimate
+from dmft.running.replica import Replica, Setup
 from dmft.running.resources import MEMORY_SHARE
+from tests.network_cases import UNEQUAL, network_run
 from tests.run_files import run_text
 
 LARGE = {"samples": 100_000, "device": "gpu"}
@@ -54,3 +61,30 @@ def test_the_warning_of_a_job_does_not_grow_with_its_replicas(dmft_main, tmp_pat
     assert done.returncode == 0 and "warning: the last" not in done.stdout, done.stderr
     warned = int(done.stdout.partition("--signal=B:USR1@")[2].split()[0])
     assert 5000 < warned < 5500
+
+
+TIMES = [(True, "dyadic", 4.0), (True, "full", 3.0), (False, "dyadic", 1.0), (False, "full", 1.0)]
+
+
+@pytest.mark.parametrize(("companions", "history", "times"), TIMES)
+def test_errors_of_a_network_are_paid_for_once_and_twice_for_a_companion(companions, history, times):
+    """Labels of five directions, whose errors take long, against labels whose errors are closed forms."""
+    run = network_run({"units": 1, "directions": 5, "label": "product", "m0": 0.0, "alpha": 2.0, "kind": "gd", "t_max": 5.0,
+                       "learning_rate": 0.1, "replicas": 4}).replace({"theory.companions": companions, "theory.history": history})
+    plain = run.replace(label="network")
+    gap, each = (cost(run) - cost(plain) for cost in (lambda run: estimate(run, "theory").seconds,
+                                                      lambda run: error_seconds(network_of(run.network, run.problem))))
+    assert gap / (4 * 51 * each) == pytest.approx(times, rel=1e-6)
+
+
+@pytest.mark.parametrize(("companions", "history", "times"), TIMES)
+def test_errors_of_a_network_are_computed_so_often(monkeypatch, companions, history, times):
+    """By replicas that end, here at their start; and once more for the result."""
+    run = network_run(UNEQUAL, t_max=0.2).replace({"theory.samples": 16, "theory.replicas": 4, "theory.history": history,
+                                                   "theory.companions": companions})
+    setup, computed = Setup.from_run(run), []
+    monkeypatch.setattr("dmft.running.replica.known_errors", lambda *given: computed.append(given) or known_errors(*given))
+    monkeypatch.setattr("dmft.running.replica.CommitteeMarch.outcome", "done")
+    for index in range(4):
+        Replica(setup, index, Comm()).solution()
+    assert len(computed) / 4 + 1 == times
