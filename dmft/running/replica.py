@@ -20,6 +20,7 @@ from dmft.equations.random_start import OverlapRows, fluctuations
 from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.files.layouts import RANDOM_START
 from dmft.model.channels import JUMPS
+from dmft.model.curves import HALF_PREFIX
 from dmft.model.experiment import Experiment, known_errors, theory_experiment
 from dmft.model.runfile import Run
 from dmft.model.two_times import SNAPSHOTS_HELD, snapshot_bytes
@@ -313,7 +314,7 @@ class Replica:
         if rows:
             rows["per_level"] = np.array(self.setup.per_level or 0)
             if HALF in self.solvers:
-                rows |= {f"half_{name}": each for name, each in self.solvers[HALF].random_start().items()}
+                rows |= {f"{HALF_PREFIX}{name}": each for name, each in self.solvers[HALF].random_start().items()}
         told = {BIAS: finite_sample_bias(self._figures(WHOLE), self._figures(HALF))} if HALF in self.solvers else {}
         if COARSE in self.solvers:
             told[HISTORY_ERROR] = history_error(*(self._figures(name) | self._fluctuations(name) for name in (beside, COARSE)))
