@@ -10,6 +10,9 @@ CLOSED_STEPS = 1000  # the same without samples
 FULL_BYTES = 1 << 30  # bytes up to which the full history is chosen
 
 
+FEWEST_BLOCKS = 2  # of a level
+
+
 def bytes_per_sample(history: History, stein: bool, itemsize: int = 8, clones: bool = False) -> int:
     """Resident bytes of one sample without tangents: a few arrays over slots, of which that of g is in double always."""
     return (1 + clones) * (8 + 2 * itemsize) * history.slots + stein * itemsize * history.slots + 200
@@ -33,6 +36,11 @@ def blocks_per_level(history: str, per_level: int, steps: int, samples: int, car
         small = steps <= most and march_bytes(History(steps), samples, carriers, True) <= FULL_BYTES
         history = "full" if small else "dyadic"
     return None if history == "full" else per_level
+
+
+def can_be_halved(per_level: int | None) -> bool:
+    """Whether a history has blocks enough for a companion with half of them."""
+    return per_level is not None and per_level >= 2 * FEWEST_BLOCKS
 
 
 MEMORY_SHARE = 0.9  # of the memory that is free, what a run takes at most
