@@ -17,7 +17,7 @@ import numpy as np
 
 from dmft.core import store
 from dmft.core.device import Gpu, gpu
-from dmft.core.driver import Ended, drive
+from dmft.core.driver import CHECKPOINT_PAUSE, LONG_WRITE, Ended, drive
 from dmft.core.errors import DmftWarning, OutcomeWarning, ResultWarning, RunError
 from dmft.core.memory import free_bytes
 from dmft.core.parallel import Comm, world
@@ -80,8 +80,9 @@ def solve_job(run: Run, output: str | Path | None = None, resume: bool = False, 
         attrs = {**(attrs or {}), "estimator": str(estimator)}
     size = estimate(run, "theory", comm.size).checkpoint_bytes
     if output and comm.is_root and size > large_checkpoint:
-        _log.info(f"note: checkpoints of about {size_text(size)}, every {run.theory.checkpoint_interval:g} s and when the run is "
-                  "stopped; theory.checkpoint_interval makes them rarer")
+        _log.info(f"note: checkpoints of about {size_text(size)} when the run is stopped, and every "
+                  f"{run.theory.checkpoint_interval:g} s, or {CHECKPOINT_PAUSE:g} times what writing one took where that is longer "
+                  f"(above {LONG_WRITE:g} s of writing); theory.checkpoint_interval makes them rarer")
     ended = drive(job, output, resume, quiet, stop, attrs, comm, hook_of(run, callback))
     if ended.worked and comm.is_root:
         _warn(ended.result)
