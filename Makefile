@@ -36,7 +36,7 @@ SUITE := $(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 --dist loadfile -p tests.
 test: lint
 	@$(SUITE) -m "not slow and not long and not gpu"
 
-# What `make test` leaves out so that it stays below nine minutes: cases of two seconds and more, and the sources of cards on the host.
+# What `make test` leaves out so that it stays at eight minutes: cases of two seconds and more, and the sources of cards on the host.
 test-rest: $(STAMP)
 	@$(SUITE) -m "(long or gpu) and not slow"
 

@@ -85,7 +85,7 @@ class ProcessConfig:
     dimension: int = option(integer(1), 1000, "dimension d")
     instances: int = option(integer(1), 60, "independent runs")
     seed: int = option(integer(0), 1, "names the random numbers")
-    checkpoint_interval: float = option(number(0.0), 60.0, "seconds between checkpoints; ten times what one takes, if that is more")
+    checkpoint_interval: float = option(number(0.0), 60.0, "seconds between checkpoints; 10 times what one over 1 s takes, if more")
 
 
 @dataclass(frozen=True)

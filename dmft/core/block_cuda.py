@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dmft.core.compiled import each
-from dmft.core.cuda_numbers import TYPES, cast, safe
+from dmft.core.cuda_numbers import TYPES, cast, kind_in_record, safe
 from dmft.core.syntax import plain
 from dmft.core.to_cuda import CudaFunctions, Translation, arguments_of, names_in, returns
 
@@ -66,7 +66,7 @@ class Struct(NamedTuple):
     def of_record(cls, name: str, dtype: np.dtype) -> Struct:
         """That of a record of compiled code (core/compiled.py), as it lies in memory."""
         assert dtype.names is not None and dtype.fields is not None
-        return cls(name, tuple((field, "int" if dtype.fields[field][0].kind == "i" else "real") for field in dtype.names))
+        return cls(name, tuple((field, kind_in_record(name, field, dtype.fields[field][0])) for field in dtype.names))
 
     @property
     def kinds(self) -> dict[str, Any]:

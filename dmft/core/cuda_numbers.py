@@ -18,6 +18,7 @@ class Array(NamedTuple):
 
 Kind = str | type | Array  # one of TYPES; a NamedTuple class, which is a struct; a pointer
 TYPES = {"real": "real", "int": "long long", "bool": "bool", "word": "unsigned long long"}
+_IN_RECORDS = {np.dtype(np.int64): "int", np.dtype(np.float64): "real"}
 NUMBER = bool | int | float | np.number | np.bool_
 _ORDER = ("", "bool", "int", "word", "real")  # a number of one kind is one of all kinds after it; "": not known yet
 _FIELDS = {int: "int", float: "real", bool: "bool", np.uint64: "word"}
@@ -45,13 +46,20 @@ def fields_of(record: type) -> dict[str, str]:
     return {field: _FIELDS[hint] for field, hint in get_type_hints(record).items()}
 
 
+def kind_in_record(record: str, field: str, dtype: np.dtype) -> str:
+    """The kind of a number of a record; TypeError where it is not of 8 bytes, and would be read from the wrong place."""
+    if dtype not in _IN_RECORDS:
+        raise TypeError(f"{record}.{field}: {dtype}, where structs have {' and '.join(map(str, _IN_RECORDS))} alone")
+    return _IN_RECORDS[dtype]
+
+
 def records_source(**records: np.dtype) -> str:
     """Structs of NumPy's records for sources written by hand, as they lie in memory, names as there; a field may be an array."""
     lines = []
     for name, dtype in records.items():
         parts = [(field, *(dtype[field].subdtype or (dtype[field], ()))) for field in dtype.names or ()]
-        fields = (f" {'long long' if kind.kind == 'i' else 'double'} {field}{''.join(f'[{size}]' for size in shape)};"
-                  for field, kind, shape in parts)
+        fields = (f" {'long long' if kind_in_record(name, field, kind) == 'int' else 'double'} "
+                  f"{field}{''.join(f'[{size}]' for size in shape)};" for field, kind, shape in parts)
         lines.append(f"struct {name} {{{''.join(fields)} }};")
     return "\n".join(lines) + "\n"
 

@@ -35,7 +35,7 @@ from dmft.files.declared import KERNELS as KERNELS
 from dmft.files.declared import MEASURES as MEASURES
 from dmft.files.declared import TOLD as TOLD
 from dmft.files.network_layouts import NETWORK_LAYOUTS
-from dmft.model.curves import FLUCTUATIONS, MEANINGS, TABLE, studied
+from dmft.model.curves import FLUCTUATIONS, HALF_PREFIX, MEANINGS, TABLE, studied
 
 if TYPE_CHECKING:
     from dmft.core.store import Stored  # whose HDF5 numerics do not load
@@ -114,7 +114,7 @@ LAYOUTS = {
          Dataset("history", ("sweep", "replica"), optional=True),
          *each(with_errors(RANDOM_START), ("time",), group="random start"),
          *each(with_errors(RANDOM_KERNELS), ("saved", "saved"), "kernels/{}", group="random start"),
-         *(one for half, group in (("", "random start"), ("half_", "its companions")) for one in (
+         *(one for half, group in (("", "random start"), (HALF_PREFIX, "its companions")) for one in (
              *each(_ROWS, ("replica", "time", "slot"), f"random_start/{half}{{}}", group=group),
              *each(_ROWS_NOW, ("replica", "time"), f"random_start/{half}{{}}", group=group))),
          Dataset("random_start/per_level", ("replica",), WHOLE_NUMBERS, optional=True),

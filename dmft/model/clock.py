@@ -79,7 +79,9 @@ def make_clock(learning_rate: Setting, phases: tuple[Table, ...], t_max: float) 
                 raise ValueError(f"phases of at least one step each, and phase {len(begins)} leaves none to the one before it")
             begins.append(n)
             origin = t
-            rate = schedule_of(phase["learning_rate"]) if "learning_rate" in (phase := phases[len(begins) - 2]) else rate
+            phase = phases[len(begins) - 2]
+            if "learning_rate" in phase:
+                rate = schedule_of(phase["learning_rate"])
             eta = float(rate.at(0.0, 0, 0.0))
         if n and t_max - t < 0.5 * eta:
             break

@@ -159,6 +159,7 @@ NETWORK_KNOWN = {curve.name: curve for curve in NETWORK}
 _NUMBERS = {curve.name: curve for curve in NETWORK if not curve.axes} | KNOWN  # curves with one number at a time
 registered: dict[str, CurveDefinition] = {}  # averages over samples that users added
 MEANINGS = "observables"  # the attribute of a file that tells what they mean
+HALF_PREFIX = "half_"  # before the names of rows of a random start that are of the solution with half the samples
 
 
 def defined(data: Labelling, random: bool, asked: Collection[str] = ()) -> tuple[CurveDefinition, ...]:

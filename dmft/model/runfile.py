@@ -124,7 +124,7 @@ class TheoryConfig:
     variance_reduction: bool | tuple[str, ...] = option(_variance_reduction, True, "or a list of parts")
     companions: bool = option(boolean, True, "solve with half the samples, and half the blocks, too, for bias and history error")
     keep_state: bool = option(boolean, False, "march: keep the samples at the end, so that --resume can continue to a larger t_max")
-    checkpoint_interval: float = option(number(0.0), 60.0, "seconds between checkpoints; ten times what one takes, if that is more")
+    checkpoint_interval: float = option(number(0.0), 60.0, "seconds between checkpoints; 10 times what one over 1 s takes, if more")
     device: str = option(choice("cpu", "gpu"), "cpu", "where the samples are computed")
 
 
@@ -137,7 +137,7 @@ class SimulationConfig:
     landscape: str = option(choice("fresh", "shared"), "fresh", "new data for every run, or many starts on one data set")
     record: str | tuple[float, ...] = option(_record, "log", "times at which curves are recorded")
     seed: int = option(integer(0), 1, "seed of the random numbers")
-    checkpoint_interval: float = option(number(0.0), 60.0, "seconds between checkpoints; ten times what one takes, if that is more")
+    checkpoint_interval: float = option(number(0.0), 60.0, "seconds between checkpoints; 10 times what one over 1 s takes, if more")
     device: str = option(choice("cpu", "gpu"), "cpu", "where the instances are computed")
     precision: str = option(choice("float32", "float16"), "float32", "precision to which the data are rounded before labels are "
                             "made")

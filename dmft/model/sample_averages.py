@@ -8,7 +8,7 @@ from typing import Any
 
 from dmft.core.compiled import compiled_scalar
 from dmft.core.errors import UserError
-from dmft.model.curves import AVERAGE, KNOWN, NETWORK_KNOWN, CurveDefinition, registered
+from dmft.model.curves import AVERAGE, HALF_PREFIX, KNOWN, NETWORK_KNOWN, CurveDefinition, registered
 from dmft.model.loss_family import POINTS
 from dmft.model.quantities import OTHERS
 
@@ -22,7 +22,7 @@ RESERVED = frozenset((
     "hessian", "history_error", "instances", "items", "kernels", "keys", "mean", "median", "names", "outcome", "plot", "pop",
     "popitem", "quantile", "random_start", "replicas", "run", "sampled", "save", "setdefault", "share_below", "share_passed",
     "snapshots", "start", "state", "states", "to_dataframe", "to_xarray", "update", "values", "warnings"))
-_PARTS = ("half_", "coarse_", "_")  # beginnings of other names in files
+_PARTS = (HALF_PREFIX, "coarse_", "_")  # beginnings of other names in files
 
 
 def register_observable(name: str, value: Callable[[Any, Any, Any], Any], label: str = "", meaning: str = "",

@@ -15,11 +15,10 @@ from dmft.core import streams
 from dmft.equations.kernels import Wanted, history_for
 from dmft.equations.random_start import Fluctuations, OverlapRows, fluctuations, sample_paths
 from dmft.files.layouts import RANDOM_START
+from dmft.model.curves import HALF_PREFIX
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
 from dmft.result.statistics import ReplicaStatistics
-
-HALF_PREFIX = "half_"  # before the names of the rows of the solutions with half the samples
 
 
 class RandomStart(NamedTuple):

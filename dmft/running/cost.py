@@ -19,7 +19,7 @@ from dmft.model.network_errors import error_seconds
 from dmft.model.runfile import Run
 from dmft.model.two_times import SNAPSHOTS_HELD, kernel_bytes, snapshot_bytes
 from dmft.running.replica import WHOLE, Setup
-from dmft.running.resources import march_bytes
+from dmft.running.resources import abreast, march_bytes
 from dmft.solvers.blocks import blocks_for
 from dmft.solvers.iterate import SUM_BLOCKS, iteration_bytes
 from dmft.solvers.march import card_has_equations
@@ -46,12 +46,12 @@ STEP_ENTRY, STEP_ENTRY_LARGE, LARGE_ENTRIES = 0.16e-9, 0.35e-9, 1e7
 CARD_STEP, CARD_SOLUTION, GPU_STEP, GPU_SOLUTION, GPU_BYTE = 0.23e-3, 0.015e-3, 0.2e-3, 0.09e-3, 0.3e-12
 GPU_UNIT_STEP, GPU_UNIT_PAIR = 1.3e-3, 1.2e-9  # of a network: the host's seconds of a step, and per unit and pair of entries of Q
 GPU_READ = 4.2e12
+CARD_BYTES = 139 << 30  # memory of the card
 GPU_UNIT = 0.12  # by which every unit of a network makes a step of the simulator longer: 1.12, 1.22, 1.47 for p = 1, 2, 4
 GPU_SHARED_ENTRY, GPU_SHARED_STEP = 0.12e-12, 40e-6  # seconds per entry of shared data and start, and of a step at least
 CUDA_BYTES = 1 << 30             # bytes of the host that CUDA takes
 START = 4.0                # s to start, where compiled loops are on disk; the first run of a kind takes up to 20 s more
 PROCESS = 400 << 20        # bytes of an interpreter with its compiled code
-ERROR_TIMES = 3.5          # how often the error of a network on new samples is computed of a replica and its companions
 MOST_RECORDS = 200         # recorded times, about
 STEP_CURVES = 12           # of a replica that are kept at every step
 DISK = 100e6               # bytes a second to a busy shared file system
@@ -127,8 +127,15 @@ def _march(run: Run, ranks: int) -> tuple[float, float, float]:
             sampling.total * (1 + setup.experiment.clones) * (constant + MARCH_SLOT * history.slots)
             + sampling.carriers * rate * history.packed)
     if setup.experiment.network is not None:
-        work = work * run.network.units**2 + ERROR_TIMES * (setup.experiment.steps + 1) * error_seconds(setup.experiment.network)
+        errors = error_times(setup) * (setup.experiment.steps + 1)
+        work = work * run.network.units**2 + errors * error_seconds(setup.experiment.network)
     return work, alone, replica_bytes(setup, min(_replicas(run), ranks) / ranks)
+
+
+def error_times(setup: Setup) -> float:
+    """How often the error of a network on new samples is computed of a replica: for the result, and for every companion of both
+    solutions that are compared."""
+    return 1.0 + 2.0 * sum(setup.share(solution) for solution in setup.solutions(0) if solution != WHOLE)
 
 
 def replica_bytes(setup: Setup, share: float = 1.0) -> float:
@@ -147,10 +154,11 @@ def _theory_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
     one array of the samples at a time."""
     on_cpu, groups = _theory(run.replace({"theory.device": "cpu"}), ranks, 1), min(_replicas(run), ranks)
     replicas, held = -(-_replicas(run) // groups), _march(run, ranks)[2]
-    abreast = min(replicas, 2) if run.has_network else replicas  # on a card at a time, if they fit
-    step = sharers * _card_step(run, replicas, GPU_BYTE * replicas * held)
-    return Cost(START + _marched(run) * step, on_cpu.rank_bytes + CUDA_BYTES,
-                on_cpu.checkpoint_bytes + (abreast - 1) * held * ranks, max(step, POLL_SECONDS), sharers * abreast * held)
+    at_once = min(replicas, abreast(held, CARD_BYTES / sharers, run.has_network))
+    rounds, rest = divmod(replicas, at_once)
+    step, last = (sharers * _card_step(run, count, GPU_BYTE * count * held) if count else 0.0 for count in (at_once, rest))
+    return Cost(START + _marched(run) * (rounds * step + last), on_cpu.rank_bytes + CUDA_BYTES,
+                on_cpu.checkpoint_bytes + (at_once - 1) * held * ranks, max(step, POLL_SECONDS), sharers * at_once * held)
 
 
 def _card_step(run: Run, replicas: int, reading: float) -> float:
@@ -166,7 +174,7 @@ def _card_step(run: Run, replicas: int, reading: float) -> float:
     filled = 1.0 if setup.per_level else 1 / 3  # on average, of the pairs of slots
     each = (setup.share(name) * (GPU_UNIT_STEP + GPU_UNIT_PAIR * filled * p * (p * setup.history(name).slots) ** 2)
             for name in setup.solutions(0))
-    return max(replicas * (sum(each) + ERROR_TIMES * error_seconds(setup.experiment.network)), reading)
+    return max(replicas * (sum(each) + error_times(setup) * error_seconds(setup.experiment.network)), reading)
 
 
 def _lines(run: Run) -> int:

@@ -20,11 +20,12 @@ from dmft.equations.random_start import OverlapRows, fluctuations
 from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.files.layouts import RANDOM_START
 from dmft.model.channels import JUMPS
+from dmft.model.curves import HALF_PREFIX
 from dmft.model.experiment import Experiment, known_errors, theory_experiment
 from dmft.model.runfile import Run
 from dmft.model.two_times import SNAPSHOTS_HELD, snapshot_bytes
 from dmft.result.statistics import BIAS, COLUMN, HISTORY_ERROR, Solution, finite_sample_bias, history_error
-from dmft.running.resources import blocks_per_level, check_memory, march_bytes
+from dmft.running.resources import FEWEST_BLOCKS, blocks_per_level, can_be_halved, check_memory, march_bytes
 from dmft.samples.card_steps import LAUNCHED_AHEAD
 from dmft.samples.gpu import Card
 from dmft.samples.sampling import PARTS, Sampling
@@ -35,7 +36,6 @@ from dmft.solvers.iterate import SUM_BLOCKS, Iteration, Options, iteration_bytes
 from dmft.solvers.march import March, march_blocks
 
 WHOLE, HALF, COARSE = "whole", "half", "coarse"
-FEWEST_BLOCKS = 2  # of a level
 NETWORK_POINTS = 128  # rows of the kernels that are kept of a network, whose entries are matrices
 COARSE_EVERY = 2  # of so many replicas one has the companion with half the blocks, too
 
@@ -90,7 +90,7 @@ class Setup:
         """The solutions of replica `index`."""
         if not self.run.theory.companions:
             return (WHOLE,)
-        coarse = self.per_level and self.per_level >= 2 * FEWEST_BLOCKS and index % COARSE_EVERY == 0
+        coarse = can_be_halved(self.per_level) and index % COARSE_EVERY == 0
         if not self.sampled:
             return (WHOLE, COARSE) if coarse else (WHOLE,)
         return (WHOLE, HALF, COARSE) if coarse else (WHOLE, HALF)
@@ -314,7 +314,7 @@ class Replica:
         if rows:
             rows["per_level"] = np.array(self.setup.per_level or 0)
             if HALF in self.solvers:
-                rows |= {f"half_{name}": each for name, each in self.solvers[HALF].random_start().items()}
+                rows |= {f"{HALF_PREFIX}{name}": each for name, each in self.solvers[HALF].random_start().items()}
         told = {BIAS: finite_sample_bias(self._figures(WHOLE), self._figures(HALF))} if HALF in self.solvers else {}
         if COARSE in self.solvers:
             told[HISTORY_ERROR] = history_error(*(self._figures(name) | self._fluctuations(name) for name in (beside, COARSE)))

@@ -10,6 +10,9 @@ CLOSED_STEPS = 1000  # the same without samples
 FULL_BYTES = 1 << 30  # bytes up to which the full history is chosen
 
 
+FEWEST_BLOCKS = 2  # of a level
+
+
 def bytes_per_sample(history: History, stein: bool, itemsize: int = 8, clones: bool = False) -> int:
     """Resident bytes of one sample without tangents: a few arrays over slots, of which that of g is in double always."""
     return (1 + clones) * (8 + 2 * itemsize) * history.slots + stein * itemsize * history.slots + 200
@@ -35,7 +38,19 @@ def blocks_per_level(history: str, per_level: int, steps: int, samples: int, car
     return None if history == "full" else per_level
 
 
+def can_be_halved(per_level: int | None) -> bool:
+    """Whether a history has blocks enough for a companion with half of them."""
+    return per_level is not None and per_level >= 2 * FEWEST_BLOCKS
+
+
 MEMORY_SHARE = 0.9  # of the memory that is free, what a run takes at most
+
+
+def abreast(need: float, room: float, network: bool) -> int:
+    """Replicas that a rank takes at a time on a card, each of which needs so many bytes of its room: as many as fit, one at least.
+    Those of networks go in turn, the card at one while the host is at the other, for which two are enough."""
+    fit = int(MEMORY_SHARE * room / need)
+    return max(1, min(fit, 2) if network else fit)
 
 
 def check_memory(need: float, room: float, samples_here: int, history: str) -> float:

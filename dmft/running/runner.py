@@ -17,7 +17,7 @@ import numpy as np
 
 from dmft.core import store
 from dmft.core.device import Gpu, gpu
-from dmft.core.driver import Ended, drive
+from dmft.core.driver import CHECKPOINT_PAUSE, LONG_WRITE, Ended, drive
 from dmft.core.errors import DmftWarning, OutcomeWarning, ResultWarning, RunError
 from dmft.core.memory import free_bytes
 from dmft.core.parallel import Comm, world
@@ -41,7 +41,7 @@ from dmft.running.cost import estimate, size_text
 from dmft.running.guesses import guess_from, guess_of
 from dmft.running.kept import resumable_state
 from dmft.running.replica import HALF, Replica, Setup, step_abreast, wanted_parts
-from dmft.running.resources import MEMORY_SHARE
+from dmft.running.resources import abreast
 from dmft.samples.card_steps import LAUNCHED_AHEAD
 from dmft.samples.gpu import Card
 from dmft.solvers.guess import Guess
@@ -80,8 +80,9 @@ def solve_job(run: Run, output: str | Path | None = None, resume: bool = False, 
         attrs = {**(attrs or {}), "estimator": str(estimator)}
     size = estimate(run, "theory", comm.size).checkpoint_bytes
     if output and comm.is_root and size > large_checkpoint:
-        _log.info(f"note: checkpoints of about {size_text(size)}, every {run.theory.checkpoint_interval:g} s and when the run is "
-                  "stopped; theory.checkpoint_interval makes them rarer")
+        _log.info(f"note: checkpoints of about {size_text(size)} when the run is stopped, and every "
+                  f"{run.theory.checkpoint_interval:g} s, or {CHECKPOINT_PAUSE:g} times what writing one took where that is longer "
+                  f"(above {LONG_WRITE:g} s of writing); theory.checkpoint_interval makes them rarer")
     ended = drive(job, output, resume, quiet, stop, attrs, comm, hook_of(run, callback))
     if ended.worked and comm.is_root:
         _warn(ended.result)
@@ -254,15 +255,13 @@ class TheoryJob:
         return f"{self.run.theory.method}, {which} of {self._asked}"
 
     def abreast(self) -> int:
-        """Replicas that a rank takes at a time: on a card as many as fit, which go by the same launches. Networks go in turn, the
-        card at one while the host is at the other, for which two are enough."""
+        """Replicas that a rank takes at a time: on a card several, which go by the same launches."""
         self._card = None
         if self.setup.gpu is None or self._asked - self.finished <= self.comm.size:
             return 1
         self._card = Card(self.setup.gpu, LAUNCHED_AHEAD)
         room = min(self.comm.gather(_room(self.setup, self.comm)))
-        fit = int(MEMORY_SHARE * room / self.setup.check_memory(Comm(), room))
-        return max(1, min(fit, 2) if self.run.has_network else fit)
+        return abreast(self.setup.check_memory(Comm(), room), room, self.run.has_network)
 
     def step(self, replicas: list[Replica]) -> None:
         step_abreast(replicas) if self._card else replicas[0].step()

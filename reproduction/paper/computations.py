@@ -6,7 +6,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -198,11 +198,13 @@ def _unfinished(place: Path) -> Path:
 
 
 def load(figure: PaperFigure, size: str, way: Way) -> dict[str, Data]:
-    """The numbers that are there, by name of series."""
+    """The numbers that are there, by name of series. A theory with companions and one without have the same curves, and stand for
+    each other, as their numbers do."""
     halves: dict[str, dict[str, Numbers]] = {}
     series_of = {}
-    for one in computations(figure, size, way):
-        if (found := one.kept(way.numbers) or one.result() or one.unfinished(way.numbers)) is not None:
+    others = computations(figure, size, replace(way, companions=not way.companions))
+    for one, other in zip(computations(figure, size, way), others, strict=True):
+        if (found := one.kept(way.numbers) or one.result() or other.result() or one.unfinished(way.numbers)) is not None:
             halves.setdefault(one.series.name, {})[one.half] = found
             series_of[one.series.name] = next(series for series in figure.series if series.name == one.series.name)
     return {name: Data(series_of[name], found.get("simulation"), found.get("theory"))  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ import sgd_sim
 from dmft.core.errors import FileError, Stopped
 from dmft.model.runfile import parse_run
 from reproduction.paper import FIGURES, numbers
-from reproduction.paper.computations import computations
+from reproduction.paper.computations import Way, computations, load
 from reproduction.paper.dimensions import fit
 from reproduction.paper.figure import SIZES, Panel, PaperFigure, Series, Size
 from reproduction.paper.numbers import Lines, Runs, kept
@@ -102,6 +102,36 @@ def test_a_line_through_points_with_errors():
     drawn = np.random.default_rng(1).normal(2.0 + 3.0 * x, 0.1, (2000, 4))
     ends = np.array([fit(x, each, np.full(4, 0.1))[0] for each in drawn])
     assert ends.std() == pytest.approx(error, rel=0.06) and abs(ends.mean() - 2.0) < 4 * error / np.sqrt(2000)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_results_with_and_without_companions_stand_for_each_other(run, theory, tmp_path, monkeypatch, there):
+    """What --no-companions has computed is drawn without the option, and the other way; where both are there, what is asked for."""
+    folder = tmp_path / "runs" / "pieces"
+    folder.mkdir(parents=True)
+    (folder / "gd.toml").write_text(TEXT)
+    monkeypatch.chdir(tmp_path)
+    figure = PaperFigure("pieces", "one piece", (Series("gd", "gd", "GD", simulation=False),), (Panel("", ("gd",)),), 1,
+                         {size: Size() for size in SIZES})
+    results = {True: theory, False: dmft.solve(run.replace({"theory.companions": False}), quiet=True)}
+    ways = {companions: Way(tmp_path, companions=companions) for companions in results}
+
+    def save(companions: bool) -> None:
+        place = computations(figure, "full", ways[companions])[0].output
+        place.parent.mkdir(parents=True, exist_ok=True)
+        results[companions].save(place)
+
+    def known(asked: bool) -> bool:
+        """Whether the bias is known of what is drawn."""
+        found = load(figure, "full", ways[asked])["gd"].theory
+        np.testing.assert_array_equal(found.curves["m"]["mean"], theory.m)
+        return found.bias is not None
+
+    assert load(figure, "full", ways[there]) == {}
+    save(there)
+    assert known(True) == known(False) == there
+    save(not there)
+    assert known(True) and not known(False)
 
 
 @pytest.mark.long

@@ -13,6 +13,7 @@ from dmft.model.runfile import Run
 from dmft.result.concerns import IDENTITY_SHARE, UNSTABLE_SHARE, identity, largest
 from dmft.result.systematic import REMEDIES, Systematic, systematic_errors
 from dmft.result.theory import Kernels, Theory
+from dmft.running.resources import blocks_per_level, can_be_halved
 from workbench.inspection.aging import shown_waiting_times
 from workbench.inspection.kinds import Opened, ResultCheck, kind_of
 
@@ -48,9 +49,7 @@ def _theory(theory: Theory) -> list[ResultCheck]:
                            f"chance makes {bound:.3g} of it, bounded tangents {100 * IDENTITY_SHARE:.0f} % of alpha <g h> (here "
                            f"{100 * share:.2g} %): beyond both, take more samples or a smaller learning rate", told=True))
     if not theory.sampled:
-        told = {name: theory.history_error[name] for name in _NOT_RANDOM if name in theory.history_error}
-        return [*found, *(ResultCheck(f"error of {name_of_curve(name, theory.attrs)} by the blocks of the history", largest(error),
-                                      None, "the largest; take more blocks_per_level") for name, error in told.items())]
+        return found + _closed_estimates(theory)
     found += _estimates(theory, ("m" if theory.V is None else "V",))
     weight = largest(theory.unstable)
     found.append(ResultCheck("weight of samples with learning_rate * v'' > 2", weight, _below(weight, UNSTABLE_SHARE),
@@ -67,6 +66,17 @@ def _theory(theory: Theory) -> list[ResultCheck]:
         found.append(ResultCheck("residual of the last sweep", last, last <= bound or theory.outcome == "noise floor",
                            "not converged: raise max_sweeps, lower mixing, or march"))
     return found
+
+
+def _closed_estimates(theory: Theory) -> list[ResultCheck]:
+    """What blocks cost where nothing is random, and there is no bias; that it is not known where there is no companion."""
+    asked, what = theory.run.theory, "by the blocks of the history"
+    per_level = blocks_per_level(asked.history, asked.blocks_per_level, theory.run.algorithm.steps, 0, 0)
+    if not asked.companions and can_be_halved(per_level):
+        return [ResultCheck(f"error {what}", np.nan, None, "not known: theory.companions = false")]
+    told = {name: theory.history_error[name] for name in _NOT_RANDOM if name in theory.history_error}
+    return [ResultCheck(f"error of {name_of_curve(name, theory.attrs)} {what}", largest(error), None,
+                        "the largest; take more blocks_per_level") for name, error in told.items()]
 
 
 def _estimates(theory: Theory, main: tuple[str, ...]) -> list[ResultCheck]:

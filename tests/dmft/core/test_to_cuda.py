@@ -12,7 +12,8 @@ import pytest
 from numba import njit
 
 from dmft.core import to_cuda
-from dmft.core.cuda_numbers import Array
+from dmft.core.block_cuda import Struct
+from dmft.core.cuda_numbers import Array, records_source
 from dmft.core.streams import key, uniform2
 from dmft.core.to_cuda import CudaFunctions, NoCuda
 
@@ -192,3 +193,14 @@ def test_what_cannot_be_translated_is_one_line(function, message):
     with pytest.raises(NoCuda, match=message) as caught:
         CudaFunctions().add(function, name="it")
     assert "\n" not in str(caught.value)
+
+
+def test_records_of_python_are_structs_of_numbers_of_eight_bytes():
+    """Others would be read from the wrong places."""
+    record = np.dtype([("n", np.int64), ("x", np.float64, (2, 3))])
+    assert records_source(Step=record) == "struct Step { long long n; double x[2][3]; };\n"
+    for wrong in (np.int32, np.float32, np.uint64, np.bool_, np.complex128, ">f8"):
+        with pytest.raises(TypeError, match=r"Step\.x: .*, where structs have int64 and float64 alone"):
+            records_source(Step=np.dtype([("n", np.int64), ("x", wrong)]))
+        with pytest.raises(TypeError, match=r"Step\.x"):
+            Struct.of_record("Step", np.dtype([("x", wrong)]))

@@ -83,6 +83,34 @@ def test_without_companions_solutions_are_the_same_and_nothing_is_told(start, tm
     assert len(dmft.solve(alone.replace({"theory.target_error": 0.8 * error}), quiet=True).replicas["m"]) > 2
 
 
+CLOSED = """
+[problem]
+data = "p_spin"
+powers = [[3, 1.0]]
+signal = [[2, 0.5]]
+m0 = 0.2
+constraint = "sphere"
+[algorithm]
+kind = "langevin"
+temperature = 0.5
+learning_rate = 0.05
+t_max = 2.0
+[theory]
+history = "{history}"
+blocks_per_level = 8
+companions = {companions}
+"""
+
+
+@pytest.mark.parametrize(("history", "companions", "said"), [
+    ("dyadic", "false", ["error by the blocks of the history"]), ("dyadic", "true", []), ("full", "false", [])])
+def test_without_samples_the_error_by_the_blocks_alone_is_not_known(history, companions, said):
+    """There is no bias of finitely many samples, and without blocks no error by them."""
+    theory = dmft.solve(dmft.parse_run(CLOSED.format(history=history, companions=companions)), quiet=True)
+    assert [one.name for one in theory_checks(theory) if "companions = false" in one.meaning] == said
+    assert bool(theory.history_error) == (history == "dyadic" and companions == "true")
+
+
 @pytest.mark.long
 def test_estimates_are_means_over_replicas_with_their_errors(tmp_path):
     """Three replicas; only the first and the last have a companion with half the blocks. More replicas are added through a file,
