@@ -36,7 +36,7 @@ from dmft.core.schema import as_words
 from dmft.running.cost import Cost
 from workbench.cli import converge
 from workbench.cli.programs import GUESS, SIMULATION, THEORY_PROGRAM, Program, largest, programs
-from workbench.cluster.script import SRUN, Resources, Script, plain
+from workbench.cluster.script import SRUN, Resources, Script, clock, plain
 from workbench.scans.points import Along, GridPoint, grid
 
 SHORTEST, LONGEST = 600.0, 86400.0      # seconds: bounds of the time limit when --time is not given
@@ -181,13 +181,13 @@ class _Submission:
 
     def _resources(self, cost: Cost) -> Resources:
         options = self.options
-        limit = seconds(options.time, "--time") or min(max(2.0 * cost.seconds, SHORTEST), LONGEST)
+        limit = seconds(options.time, "--time") or min(max(2.0 * cost.seconds, 3.0 * cost.stop_seconds, SHORTEST), LONGEST)
         if limit < 60.0:
             raise UserError(f"--time {options.time}: Slurm counts time limits in minutes; at least 00:01:00")
         warning = min(cost.stop_seconds, limit / 3.0)
         if warning < cost.stop_seconds:
-            print(f"warning: the last checkpoint may need {cost.stop_seconds:.0f} s; --time {options.time} leaves {warning:.0f} s. "
-                  "If that is too short, the job ends at its limit with the checkpoint before: submit it again")
+            print(f"warning: the last checkpoint may need {cost.stop_seconds:.0f} s; a limit of {clock(limit)} leaves "
+                  f"{warning:.0f} s. If that is too short, the job ends at its limit with the checkpoint before: submit it again")
         return Resources(options.ranks, options.nodes, options.cores, limit, cost.rank_bytes, warning, options.launcher,
                          options.gpus // options.nodes)
 

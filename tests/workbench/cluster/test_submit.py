@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -111,6 +112,19 @@ def test_gpus_are_asked_for_and_shared_ones_told(dmft_main, run_file, tmp_path):
     done = dmft_main("submit", "a.toml", "--dry-run", "-o", "out/a.h5", "--gpus", "2", "--ranks", "8", "--simulate")
     assert "8 ranks take turns on 2 cards and share the memory; one rank a card is faster" in done.stdout
     assert "simulation.device=gpu" in words_of(tmp_path / "out" / "a.simulation.sbatch")
+
+
+def test_a_limit_has_room_for_the_last_checkpoint(dmft_main, run_file, tmp_path):
+    """One that is given has its warning; one that is not is long enough."""
+    large = ("submit", "a.toml", "--dry-run", "-o", "out/a.h5", "--gpus", "1", "--set", "theory.samples=1000000", "--set",
+             "theory.replicas=40")
+    done = dmft_main(*large, "--time", "00:10:00")
+    assert "a limit of 00:10:00 leaves 200 s" in done.stdout
+    done, script = dmft_main(*large), (tmp_path / "out" / "a.theory.sbatch").read_text()
+    given = re.search(r"--time=(\d+):(\d+):(\d+)", script)
+    warned = re.search(r"USR1@(\d+)", script)
+    assert "the last checkpoint may need" not in done.stdout and given and warned
+    assert 3600 * int(given[1]) + 60 * int(given[2]) + int(given[3]) >= 3 * int(warned[1]) - 1 > 5000
 
 
 def test_studies_and_onepass_are_submitted(dmft_main, run_file, tmp_path):
