@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import emulate
+from tests.launched import not_launched
 from tests.results import edited, results
 from tests.run_files import run_text
 
@@ -44,6 +46,15 @@ def nothing_left_registered():
     """What one test registers is not there for the next."""
     with registries_restored():
         yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """A test that tests/launched.py names for some kernels has launched them."""
+    emulate.launched.clear()
+    yield
+    missing = not_launched(item.nodeid, emulate.launched)
+    assert not missing, f"not launched: {', '.join(missing)}"
 
 
 @pytest.fixture

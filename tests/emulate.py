@@ -161,6 +161,9 @@ static int run_blocks(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsign
 """
 
 
+launched: set[tuple[str, str]] = set()  # name and parameters of every kernel that the present test has run (conftest.py)
+
+
 def _parameters(text: str, name: str) -> str:
     """What stands between the brackets of a kernel."""
     found = re.search(rf'extern "C" __global__ void (?:__launch_bounds__\([^)]*\)\s+)?{name}\(([^)]*)\)', text)
@@ -320,7 +323,8 @@ class HostGpu:
         library = _library(text, tuple(names))
 
         def launcher(name):
-            function, count = getattr(library, f"run_{name}"), len(_parameters(text, name).split(","))
+            function, listed = getattr(library, f"run_{name}"), _parameters(text, name)
+            count = len(listed.split(","))
 
             def launch(grid, block, arguments, shared):
                 assert shared <= HostGpu.shared_bytes
@@ -330,6 +334,7 @@ class HostGpu:
 
                 def work():
                     assert not function(*sizes, *passed), f"{name} wrote beyond its {shared} bytes of shared memory"
+                    launched.add((name, listed))
 
                 _launched(work)
 

@@ -41,9 +41,9 @@ ITERATE_SWEEPS = 60        # sweeps to converge at mixing 0.5; measured 55
 DRAW_ENTRY = 10e-9
 STEP_ENTRY, STEP_ENTRY_LARGE, LARGE_ENTRIES = 0.16e-9, 0.35e-9, 1e7
 # On one H200 (docs/notes/performance.md): seconds of a step, and for every solution in it: of the card, where it does the equations
-# (0.25 ms in all with one solution of 4000 samples, 0.41 with eight), or else of the host, a thread each (0.27 and 0.86); seconds
+# (0.224 ms in all with one solution of 4000 samples, 0.304 with eight), or else of the host, a thread each (0.27 and 0.86); seconds
 # per byte of samples on the card, and bytes a second at which the simulator reads its data.
-CARD_STEP, CARD_SOLUTION, GPU_STEP, GPU_SOLUTION, GPU_BYTE = 0.23e-3, 0.015e-3, 0.2e-3, 0.09e-3, 0.3e-12
+CARD_STEP, CARD_SOLUTION, GPU_STEP, GPU_SOLUTION, GPU_BYTE = 0.21e-3, 0.002e-3, 0.2e-3, 0.09e-3, 0.3e-12
 GPU_UNIT_STEP, GPU_UNIT_PAIR = 1.3e-3, 1.2e-9  # of a network: the host's seconds of a step, and per unit and pair of entries of Q
 GPU_READ = 4.2e12
 CARD_BYTES = 139 << 30  # memory of the card

@@ -111,6 +111,15 @@ def test_a_gpu_is_faster_where_it_was_measured_to_be():
     assert estimate(cpu, "theory").seconds > 10 * march.seconds and march.card_bytes > 1e9 > estimate(cpu, "theory").card_bytes
 
 
+@pytest.mark.parametrize("solutions, samples, measured", [
+    (1, 4000, 0.224), (8, 4000, 0.304), (1, 100_000, 0.388), (8, 100_000, 1.54)])
+def test_steps_of_a_card_are_as_long_as_measured(solutions, samples, measured):
+    """docs/notes/performance.md: ms a step at n = 3000 of gradient descent, where the card does the equations."""
+    run = parse_run(run_text("gd", t_max=30.0, algorithm={"learning_rate": 0.01}, theory={
+        "samples": samples, "replicas": solutions, "companions": False, "device": "gpu"}))
+    assert 1e3 * (estimate(run, "theory").seconds - START) / 3000 == pytest.approx(measured, rel=0.1)
+
+
 def test_networks_on_a_gpu_take_what_they_were_measured_to_take():
     """docs/networks.md: four units, 300 steps one by one of 65 536 samples, 0.96 s for a march; 2.15 ms a step of the simulator."""
     run = network_run({"units": 4, "directions": 2, "m0": 0, "alpha": 3.0, "kind": "gd", "learning_rate": 0.02, "t_max": 6.0,

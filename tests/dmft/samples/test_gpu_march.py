@@ -276,7 +276,7 @@ def test_a_checkpoint_goes_on_on_the_other_device(card, name, back):
     np.testing.assert_allclose(first.curves["m"], second.curves["m"], rtol=1e-9)
 
 
-@pytest.mark.parametrize("parts", [slow(PARTS), ("sobol",)])
+@pytest.mark.parametrize("parts", [slow(PARTS), ("sobol",)], ids=["all parts", "sobol alone"])
 def test_rows_of_a_random_start(card, parts):
     """Sums with the weight h0^2: on the card as on the CPU."""
     p = problem("persistent", 20, 'start = "random"')
