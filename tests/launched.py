@@ -21,6 +21,7 @@ LAUNCHED = {
     f"{NETWORKS}test_networks_on_a_gpu_are_those_on_the_cpu[emulated-one unit]": {
         "dmft/committee/cuda/units.cu": "fields row_sums bounds response_sums move",
         "dmft/committee/cuda/responses.cu": "control next_tangents merge_columns merge_rows"},
+    f"{NETWORKS}test_observables_are_averaged_on_the_card[emulated-pair]": {"dmft/committee/cuda/units.cu": "averages"},
     f"{NETWORKS}test_products_and_solves_on_a_card_are_those_of_the_host[emulated]": {
         "dmft/committee/cuda/matrices.cu": "products enter_rows"},
     f"{SIMULATOR}test_a_stopped_run_goes_on_on_the_other_device[emulated]": {

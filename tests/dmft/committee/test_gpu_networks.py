@@ -74,11 +74,11 @@ def test_networks_on_a_gpu_are_those_on_the_cpu(card, name):
     assert_same(want, got, 1e-6 if settings["kind"] == "gd" else 1e-8)
 
 
-@pytest.mark.parametrize("ahead", [False, slow(True)])
-def test_observables_are_averaged_on_the_card(card, ahead):
+@pytest.mark.parametrize("name", ["pair", slow("nesterov")])
+def test_observables_are_averaged_on_the_card(card, name):
     """Also at the weights where gradients are at the point ahead. Twin: with f in place of the field of the first direction."""
     with observed() as names:
-        run = network_run({**PAIR, "t_max": 1.2, "observables": names} | ({"momentum": 0.5, "nesterov": True} if ahead else {}))
+        run = network_run({**CASES[name][0], "t_max": 1.2, "observables": names})
         want, got = (solved(gpu, run) for gpu in (None, card))
         assert_same(want, got)
         np.testing.assert_allclose(got.curves["misfit"], got.curves["loss"], rtol=1e-9)
