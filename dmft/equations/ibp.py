@@ -104,7 +104,7 @@ def keep_factor(by, blocks, one, eps):
     eps = now.ridge_least if now.ridge_least > eps else eps
     if not eps / by.ridge_stale < now.ridge_eps < eps * by.ridge_stale:
         now.ridge_eps, now.ridge_from = eps, 0
-    while factor_ridge(blocks, one) > 0 and now.ridge_eps < by.ridge_max:
+    while factor_ridge(by, blocks, one) > 0 and now.ridge_eps < by.ridge_max:
         now.ridge_eps, now.ridge_from = by.ridge_stale * now.ridge_eps, 0
         now.ridge_least = now.ridge_eps
     now.ridge_from = blocks.counts.blocks

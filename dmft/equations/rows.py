@@ -13,7 +13,6 @@ from dmft.equations.ibp import FieldOverlaps, correct_row, find_residual, ridge_
 from dmft.equations.noise import dot
 from dmft.equations.state import M_PAST, MEMORY, ROOM, ROW_K_R, ROW_M_C, solution_of
 from dmft.equations.steps import noise_overlaps, row_memory
-from dmft.equations.tuning import ESTIMATOR
 from dmft.model.curves import PER_STEP, defined
 from dmft.model.experiment import Experiment
 
@@ -32,8 +31,8 @@ class InUse(NamedTuple):
     identity: bool  # the response is completed by [ibp]
     share: float  # of the samples that have tangents
     trusted: float  # the same as the ridge of [ibp] takes it
-    faint: float = ESTIMATOR.control_fade_gradient
-    late: float = ESTIMATOR.control_fade_time  # infinite where no response grows
+    faint: float  # control_fade_gradient
+    late: float  # control_fade_time; infinite where no response grows
 
 
 @njit(**IN_PLACE)
@@ -146,6 +145,6 @@ def exploded(sums, largest, most_lost):
     return not sums[LOST] <= most_lost
 
 
-def escaped(norm: float, largest: float = ESTIMATOR.largest) -> bool:
+def escaped(norm: float, largest: float) -> bool:
     """Whether the norm of the next position is NaN or beyond all bounds."""
     return not 0 < norm < largest
