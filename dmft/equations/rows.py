@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numba.extending import register_jitable
 
 from dmft.core.compiled import FREE, IN_PLACE, UNCOUNTED, each
 from dmft.equations.blocks import blocks_of, used_slots
@@ -69,19 +70,31 @@ def estimate(sums, use, given, by, rule, blocks, one):
         now.mu = controlled(sums, use, spread, given, by, blocks, one)
 
 
+@register_jitable
+def fading(x):
+    """What the control variate of mu is divided by for a number x that is in units of where it has faded: 1 well below 1, and soon
+    large beyond."""
+    square = x * x
+    return 1 + square * square
+
+
+@register_jitable
+def share_of_control(by, use, wild, t, g_squared, spread):
+    """The coefficient of the control variate of mu, which is not fitted to the samples. It fades where samples of the weight `wild`
+    are on their way out of a barrier, at late times, and where <g^2> is faint beside `control_fade_gradient` times K/K_T and the
+    variance of the response over samples. Eqs. [stein], [c-stein]."""
+    share, faint = 1 / fading(wild / by.control_fade_weight) / fading(t / use.late), use.faint * spread / use.share
+    return share * (g_squared / (g_squared + faint)) if faint > 0.0 else share
+
+
 @njit(**IN_PLACE)
 def controlled(sums, use, spread, given, by, blocks, one):
-    """mu from <g k> and from integration by parts in h0, mu = E_n + alpha <g' Y + dg/dy dy/dh0>, with a coefficient that is not
-    fitted to the samples. E_n is what comes through the m_k h0 of the fields, known from the row; the rest is what the data model
-    says: for labels that jump, pairs of samples on the jump, for clusters <g (k - h0)>. It fades where <g^2> is faint beside
-    `control_fade_gradient` times K/K_T and the variance of the response over samples, and at late times. Eq. [stein]."""
+    """mu from <g k> and from integration by parts in h0, mu = E_n + alpha <g' Y + dg/dy dy/dh0>. E_n is what comes through the
+    m_k h0 of the fields, known from the row; the rest is what the data model says: for labels that jump, pairs of samples on the
+    jump, for clusters <g (k - h0)>. Eq. [stein]."""
     now = one.now
     through_fields = now.delta_nu * now.m - dot(one.drive[MEMORY], one.vectors[M_PAST], used_slots(blocks))
-    wild, age = sums[WILD] / by.control_fade_weight, given.t / use.late
-    wild, age = wild * wild, age * age
-    share, faint = 1 / (1 + wild * wild) / (1 + age * age), use.faint * spread / use.share
-    if faint > 0.0:
-        share *= sums[GG] / (sums[GG] + faint)
+    share = share_of_control(by, use, sums[WILD], given.t, sums[GG], spread)
     return now.mu - share * (now.mu - through_fields - given.alpha * sums[LABEL])
 
 
