@@ -149,13 +149,25 @@ def enter_all_curves(places, sums, use, C_12, given, solutions):
         enter_curves(sums[k], use, C_12, given[0], solution_of(solutions, places[k]))
 
 
+@register_jitable
+def unbounded(total, largest):
+    """Whether a sum over samples is NaN or beyond all bounds."""
+    return not abs(total) < largest
+
+
+@register_jitable
+def too_many(lost, most_lost):
+    """Whether so large a weight of lost samples, or NaN, is too large."""
+    return not lost <= most_lost
+
+
 @njit(**UNCOUNTED)
 def exploded(sums, largest, most_lost):
-    """Whether sums over samples are NaN or beyond all bounds, or too many samples are lost. Written so that NaN counts."""
+    """Whether sums over samples are NaN or beyond all bounds, or too many samples are lost."""
     for k in range(len(sums)):
-        if not abs(sums[k]) < largest:
+        if unbounded(sums[k], largest):
             return True
-    return not sums[LOST] <= most_lost
+    return too_many(sums[LOST], most_lost)
 
 
 def escaped(norm: float, largest: float) -> bool:
