@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -104,8 +105,26 @@ def curves_of(experiment: Experiment) -> tuple[str, ...]:
     return tuple(curve.name for curve in known if curve.theory == PER_STEP) + experiment.observables
 
 
-CURVE_NAMES = ("m", "loss", "q", "delta_nu", "mu", "nu_hat", "nu_hat_direct", "nu_gap", "ibp_gap", "unstable", "lost",
-               "training_error", "b", "C_12")  # those of `enter_curves`, in this order; a run need not have all of them
+class Entered(IntEnum):
+    """The curves of `enter_curves` and their places; a run need not have all of them."""
+
+    m = 0
+    loss = 1
+    q = 2
+    delta_nu = 3
+    mu = 4
+    nu_hat = 5
+    nu_hat_direct = 6
+    nu_gap = 7
+    ibp_gap = 8
+    unstable = 9
+    lost = 10
+    training_error = 11
+    b = 12
+    C_12 = 13
+
+
+CURVE_NAMES = tuple(each.name for each in Entered)
 
 
 def curve_table(experiment: Experiment) -> tuple[np.ndarray, dict[str, np.ndarray]]:
@@ -127,10 +146,12 @@ def enter_curves(sums, use, C_12, given, one):
     elif given.fixes_norm:
         gap = now.lag / given.eta - overlap
     q = now.Qww + now.m_w * now.m_w if given.looks_ahead else now.Q_now + now.m * now.m
-    out[0], out[1], out[2] = now.m_w if given.looks_ahead else now.m, sums[LOSSES], q
-    out[3], out[4], out[5], out[6] = now.delta_nu, now.mu, now.nu_hat, (given.temperature - overlap) / given.norm
-    out[7], out[8], out[9], out[10] = gap, now.largest, sums[UNSTABLE], sums[LOST]
-    out[11], out[12], out[13] = sums[WRONG], now.b, C_12
+    out[Entered.m], out[Entered.q], out[Entered.b] = now.m_w if given.looks_ahead else now.m, q, now.b
+    out[Entered.loss], out[Entered.training_error] = sums[LOSSES], sums[WRONG]
+    out[Entered.delta_nu], out[Entered.mu] = now.delta_nu, now.mu
+    out[Entered.nu_hat], out[Entered.nu_hat_direct] = now.nu_hat, (given.temperature - overlap) / given.norm
+    out[Entered.nu_gap], out[Entered.ibp_gap] = gap, now.largest
+    out[Entered.unstable], out[Entered.lost], out[Entered.C_12] = sums[UNSTABLE], sums[LOST], C_12
 
 
 # Of the solutions at some places, one after the other; each has numbers of its own alone, so that company changes no bit. Separate
