@@ -216,7 +216,7 @@ THEORY_MUTATIONS = [
     # --- the identity that completes the response, and the data models
     Mutation("identity corrects with the wrong sign", "dmft/equations",
              "K_R[order[i]] += size[order[i]] * (alone", "K_R[order[i]] -= size[order[i]] * (alone", IBP),
-    Mutation("control variate stays at late times", "dmft/equations", " / (1 + age * age)", "", IBP),
+    Mutation("control variate stays at late times", "dmft/equations", " / fading(t / use.late)", "", IBP),
     Mutation("identity leaves delta_nu alone", "dmft/equations", "now.delta_nu -= u", "pass", IBP),
     Mutation("identity forgets the sizes of blocks", "dmft/equations",
              "now.ridge_eps * blocks.slots[SIZE, j]",

@@ -13,6 +13,7 @@ import dmft
 from dmft.committee.march import CommitteeMarch
 from dmft.core.parallel import Comm
 from dmft.equations.kernels import Wanted
+from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.model import curves
 from dmft.model.experiment import Experiment
 from dmft.model.network import TwoLayer
@@ -35,11 +36,12 @@ def network_run(settings: dict[str, Any], **more: Any) -> Run:
 
 
 def made(run: Run, samples: int = 512, replica: int = 0, parts: tuple[str, ...] = ("sobol", "ibp"), tangents: float = 1 / 16,
-         per_level: int | None = None, network: TwoLayer | None = None, **options: Any) -> CommitteeMarch:
+         per_level: int | None = None, network: TwoLayer | None = None, estimator: Estimator = ESTIMATOR,
+         **options: Any) -> CommitteeMarch:
     """A march at its start; network: another one than that of the run."""
     experiment = Experiment.from_run(run)
     experiment = replace(experiment, network=network or experiment.network)
-    sampling = Sampling(samples, 1, (replica,), frozenset(parts), tangents)
+    sampling = Sampling(samples, 1, (replica,), frozenset(parts), tangents, estimator=estimator)
     return CommitteeMarch(experiment, sampling, per_level, Wanted.plain(experiment.steps), Comm(), **options)
 
 

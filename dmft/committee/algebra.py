@@ -215,18 +215,19 @@ def _solve_rows_shared(M, order, L, first, last, known, groups, room):
 
 
 @njit(**UNCOUNTED, error_model="numpy")
-def _end_rows(M, diagonal, order, L, first, last, room):
+def _end_rows(M, diagonal, order, L, first, last, share, room):
     """Rows first .. last-1, which are known up to column `first`, up to their diagonal; returns as `factor_lines`."""
     floored = 0
     for i in range(first, last):
         for j in range(first, i):
             L[i, j] = M[order[i], order[j]]
         _forward(L, L[i : i + 1], first, i, room)
-        floored += set_pivot(L, i, M[order[i], order[i]] + diagonal[order[i]])
+        floored += set_pivot(L, i, M[order[i], order[i]] + diagonal[order[i]], share)
     return floored
 
 
-def factor_lines(M: np.ndarray, diagonal: np.ndarray, order: np.ndarray, L: np.ndarray, start: int, known: int) -> int:
+def factor_lines(M: np.ndarray, diagonal: np.ndarray, order: np.ndarray, L: np.ndarray, start: int, known: int,
+                 share: float) -> int:
     """`noise.factor_rows` of M + diag(diagonal), many rows at a time: those from `start` on of its lower Cholesky factor L, which
     are known up to column `known`."""
     floored, known, room = 0, min(known, start), np.empty(len(order))
@@ -236,7 +237,7 @@ def factor_lines(M: np.ndarray, diagonal: np.ndarray, order: np.ndarray, L: np.n
             groups, work = -(-(last - first) // ROWS_OF_A_GROUP), (last - first) * (first * first - known * known)
             solve = _solve_rows_alone if _threads(work, groups) == 1 else _solve_rows_shared
             solve(M, order, L, first, last, known, groups, room)
-        floored += _end_rows(M, diagonal, order, L, first, last, room)
+        floored += _end_rows(M, diagonal, order, L, first, last, share, room)
     return floored
 
 

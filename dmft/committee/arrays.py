@@ -17,7 +17,7 @@ from dmft.core.compiled import record
 UNIT_STEP = record(
     eta=float, eta_0=float,
     free=float,  # coefficient of y_n, apart from gradient, recoil and drift
-    recoil=float, drift=float, heat=float, jitter=float,
+    recoil=float, drift=float, heat=float, jitter=float, least_of_jitter=float,
     ahead=int,  # whether gradients are taken at another point than the weights
     used=int,  # entries of lines over slots
     last=int)  # where those of step n - 1 begin, if there is recoil

@@ -11,8 +11,9 @@ from numba import njit
 from dmft.committee.arrays import Block, Line, Mean
 from dmft.committee.weights import UnitRow, UnitWeights
 from dmft.core.compiled import INNER, UNCOUNTED
+from dmft.equations.ibp import assumed_variance, raise_ridge, renew, strength_of
 from dmft.equations.noise import dot
-from dmft.equations.rows import InUse
+from dmft.equations.rows import InUse, share_of_control
 from dmft.model.network import TwoLayer
 
 
@@ -179,16 +180,15 @@ class RowEstimates:
         if eps is not None:
             weights.complete()
         if use.stein:
-            faint = use.faint * spread / use.share if use.identity else 0.0
-            self._control(float(sums[places.wild]), g_squared / (g_squared + faint) if faint else 1.0)
+            self._control(float(sums[places.wild]), g_squared, spread if use.identity else 0.0)
         return Estimated(weights.row, noise, largest)
 
-    def _control(self, wild: float, share: float) -> None:
+    def _control(self, wild: float, g_squared: float, spread: float) -> None:
         """mu by parts. Eq. [c-stein]."""
         weights = self.weights
-        t, by = float(weights.experiment.t_n[weights.n]), weights.estimator
+        t = float(weights.experiment.t_n[weights.n])
         weights.history.unit_weights(weights.row.K_R, weights.completed)
-        share /= (1 + (wild / by.control_fade_weight) ** 4) * (1 + (t / self.use.late) ** 4)
+        share = share_of_control(weights.estimator, self.use, wild, t, g_squared, spread)
         control_mu(*weights.arrays[1:], weights.known.used, share)
 
 
@@ -196,20 +196,13 @@ def strength(weights: UnitWeights, g_squared: float, share: float, spread: float
     """eps of the ridge; None where tangents have no noise. g_squared: <g.g>/p; share: K_T/K as far as it is trusted, 0 without
     tangents; spread: variance of g'_n sum_k T_nk over samples. Eq. [c-ibp]."""
     by = weights.estimator
-    floor = by.ridge_floor * weights.known.trace
-    if share == 0.0:
-        return floor
-    s2 = by.ridge_prior * spread / (spread + by.ridge_alike)
-    return max(share * g_squared * (weights.n + 1) / s2, floor) if s2 > 0.0 else None
+    s2 = assumed_variance(by, spread) if share else 1.0
+    return strength_of(by, share, g_squared, weights.n, s2, weights.known.trace) if s2 > 0.0 else None
 
 
 def _keep_factor(weights: UnitWeights, eps: float) -> None:
     """As of equations/ibp.py: the Cholesky factor of Q + eps D over the past, with eps raised until it is positive."""
-    state, by = weights.state, weights.estimator
-    state.ridge_least *= by.ridge_decay
-    eps = max(eps, state.ridge_least)
-    if not eps / by.ridge_stale < state.ridge_eps < eps * by.ridge_stale:
-        state.ridge_eps, state.ridge_from = eps, 0
+    by, state = weights.estimator, weights.state
+    renew(by, state, eps)
     while not weights.factor_ridge(anyhow=state.ridge_eps >= by.ridge_max):
-        state.ridge_eps, state.ridge_from = by.ridge_stale * state.ridge_eps, 0
-        state.ridge_least = state.ridge_eps
+        raise_ridge(by, state)

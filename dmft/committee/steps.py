@@ -26,7 +26,6 @@ from dmft.committee.lines import (
     set_to,
 )
 from dmft.core.compiled import INNER, UNCOUNTED
-from dmft.equations.noise import LEAST_OF_JITTER
 from dmft.equations.recursion import merge_vector
 
 
@@ -164,7 +163,7 @@ def given_past(given, lines, pairs, solved, half, order):
     for r in range(len(left)):
         white = given[0].jitter * M_C_now[r, r]
         left[r, r] += white
-        least[r] = LEAST_OF_JITTER * white
+        least[r] = given[0].least_of_jitter * white
     add_against(-1.0, half, half, len(order), left)
     lower_root(left, least, pairs[Block.CHI_ROOT])
     set_to(0.0, weights)

@@ -32,6 +32,7 @@ from dmft.committee.steps import (
 )
 from dmft.equations.blocks import NONE
 from dmft.equations.history import History, Plan
+from dmft.equations.noise import least_share
 from dmft.equations.recursion import merge_matrices
 from dmft.equations.stepping import Recursion
 from dmft.equations.tuning import ESTIMATOR, Estimator
@@ -159,7 +160,7 @@ class UnitWeights(Recursion):
             now, state, slots = self.settings, self.state, self.history.order
             order, last = widened(slots, self.units), int(slots[-1]) * self.units if now.recoil else 0
             self.arrays.given[0] = (now.eta, self.experiment.eta_0, self.free, now.recoil, now.drift, now.heat,
-                                    self.estimator.jitter, self.looks_ahead, self.used, last)
+                                    self.estimator.jitter, self.estimator.least_of_jitter, self.looks_ahead, self.used, last)
             self._known = AtStep(self.n, self.used, order, trace_of_past(state.Q, order, self.history.size, state.Q_now))
         return self._known
 
@@ -233,7 +234,8 @@ class UnitWeights(Recursion):
         """Bring the factor of M_C over the past up to date."""
         state, order = self.state, self.order
         if state.factor_from < len(order):
-            state.floored += factor_lines(state.M_C, state.jitter, order, state.factor, state.factor_from, state.factor_known)
+            state.floored += factor_lines(state.M_C, state.jitter, order, state.factor, state.factor_from, state.factor_known,
+                                          least_share(self.estimator))
             self.matrices.factored("factor", state.factor_from, len(order))
         state.factor_from = len(order)
 
@@ -243,7 +245,8 @@ class UnitWeights(Recursion):
         state, order, start = self.state, self.order, self.state.ridge_from
         if start < len(order):
             diagonal = state.ridge_eps * np.repeat(self.history.size, self.units)
-            if factor_lines(state.Q, diagonal, order, state.ridge, start, state.ridge_known) and not anyhow:
+            known, least = state.ridge_known, least_share(self.estimator)
+            if factor_lines(state.Q, diagonal, order, state.ridge, start, known, least) and not anyhow:
                 return False
             self.matrices.factored("ridge", start, len(order))
         state.ridge_from = len(order)

@@ -29,6 +29,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numba.extending import register_jitable
 
 from dmft.core.compiled import IN_PLACE, INNER, UNCOUNTED, each
 from dmft.equations.blocks import IN_ORDER, SIZE, blocks_of, used_slots
@@ -80,19 +81,49 @@ def find_residual(given, rule, blocks, one, overlaps):
         now.largest = abs(now.residual)
 
 
+# The scalars of the ridge, of networks too (committee/rows.py). by: an Estimator, or its numbers; kept: what is known of the factor
+# of Q + eps D, ridge_eps, ridge_from and ridge_least of a state.
+@register_jitable
+def assumed_variance(by, spread):
+    """s2; 0 where tangents have no noise. spread: variance of g'_n sum_k T_nk over samples. Eq. [ibp]."""
+    return by.ridge_prior * spread / (spread + by.ridge_alike)
+
+
+@register_jitable
+def strength_of(by, share, g_squared, n, s2, trace):
+    """eps, of the trace of Q. Where nothing is left to learn (g = 0) Q alone would be singular. Eq. [ibp]."""
+    sampled, least = share * g_squared * (n + 1) / s2, by.ridge_floor * trace  # [ibp]
+    return least if least > sampled else sampled
+
+
+@register_jitable
+def renew(by, kept, eps):
+    """Begin the factor again where its eps is too far from this one, or from what a raised one has come down to."""
+    kept.ridge_least *= by.ridge_decay
+    eps = kept.ridge_least if kept.ridge_least > eps else eps
+    if not eps / by.ridge_stale < kept.ridge_eps < eps * by.ridge_stale:
+        kept.ridge_eps, kept.ridge_from = eps, 0
+
+
+@register_jitable
+def raise_ridge(by, kept):
+    """Begin the factor again with a larger eps, below which it had pivots that are not positive."""
+    kept.ridge_eps, kept.ridge_from = by.ridge_stale * kept.ridge_eps, 0
+    kept.ridge_least = kept.ridge_eps
+
+
 @njit(**INNER, error_model="numpy")
 def ridge_strength(by, blocks, one, g_squared, share, spread):
-    """eps; 0 where tangents have no noise. g_squared: <g_n^2>; share: K_T/K as far as it is trusted; spread: variance of
-    g'_n sum_k T_nk over samples. Eq. [ibp]."""
-    s2, Q, terms = by.ridge_prior * spread / (spread + by.ridge_alike), one.matrices[OF_Q], one.work[ROOM + 1]
+    """eps; 0 where tangents have no noise. g_squared: <g_n^2>; share: K_T/K as far as it is trusted; spread: as of
+    `assumed_variance`."""
+    s2, Q, terms = assumed_variance(by, spread), one.matrices[OF_Q], one.work[ROOM + 1]
     if not s2 > 0.0:
         return 0.0
     for i in each(blocks.counts.blocks):
         slot = blocks.slots[IN_ORDER, i]
         terms[i] = Q[slot, slot] / blocks.slots[SIZE, slot]
     trace = total(terms, blocks.counts.blocks) + one.now.Q_now
-    sampled, least = share * g_squared * (one.now.n + 1) / s2, by.ridge_floor * trace  # [ibp]
-    return least if least > sampled else sampled  # where nothing is left to learn (g = 0) Q alone would be singular
+    return strength_of(by, share, g_squared, one.now.n, s2, trace)
 
 
 @njit(**IN_PLACE)
@@ -100,13 +131,9 @@ def keep_factor(by, blocks, one, eps):
     """Bring the Cholesky factor of Q + eps D over the past up to date. Once m is close to 1, little is left of Q, and noise may
     give it negative eigenvalues: eps is then raised until Q + eps D has none, and comes down slowly."""
     now = one.now
-    now.ridge_least *= by.ridge_decay
-    eps = now.ridge_least if now.ridge_least > eps else eps
-    if not eps / by.ridge_stale < now.ridge_eps < eps * by.ridge_stale:
-        now.ridge_eps, now.ridge_from = eps, 0
-    while factor_ridge(blocks, one) > 0 and now.ridge_eps < by.ridge_max:
-        now.ridge_eps, now.ridge_from = by.ridge_stale * now.ridge_eps, 0
-        now.ridge_least = now.ridge_eps
+    renew(by, now, eps)
+    while factor_ridge(by, blocks, one) > 0 and now.ridge_eps < by.ridge_max:
+        raise_ridge(by, now)
     now.ridge_from = blocks.counts.blocks
 
 

@@ -13,13 +13,17 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
+from numba.extending import register_jitable
 
 from dmft.core.compiled import INNER, UNCOUNTED, each
 from dmft.core.lanes import add_lanes, lane_sums
-from dmft.equations.tuning import ESTIMATOR
 
-LEAST_OF_JITTER = 0.01  # variances that rounding made smaller than this share of what the jitter contributes are set to it
-LEAST_PIVOT = LEAST_OF_JITTER * ESTIMATOR.jitter  # of the Cholesky factor, in units of the variance
+
+@register_jitable
+def least_share(by):
+    """Of a variance, what is left of it at least: smaller ones, and smaller pivots of Cholesky factors, are rounding. by: an
+    Estimator, or its numbers."""
+    return by.least_of_jitter * by.jitter
 
 
 @njit(**UNCOUNTED)
@@ -85,27 +89,27 @@ def backward(L, x, size):
 
 
 @njit(**INNER)
-def set_pivot(L, i, variance):
+def set_pivot(L, i, variance, share):
     """The diagonal of row i of a lower Cholesky factor, the rest of which is known, of a matrix with this variance. Returns 1 where
-    rounding made it too small or negative; it is that of LEAST_PIVOT then."""
+    rounding made the pivot smaller than this share of the variance, or negative; it is that then."""
     pivot = variance - dot(L[i], L[i], i)
-    least = LEAST_PIVOT * variance
+    least = share * variance
     floored = 0 if pivot > least else 1
     L[i, i] = np.sqrt(max(least, 1e-300) if floored else pivot)
     return floored
 
 
 @njit(**UNCOUNTED, error_model="numpy")
-def factor_rows(M_C, jitter, order, L, start):
+def factor_rows(M_C, jitter, order, L, start, share):
     """Rows from `start` on of the lower Cholesky factor L, in order of time, of S = M_C + jitter (over slots; `order` lists
-    them in time), in place. Returns the number of pivots that rounding made too small or negative; they are set to
-    LEAST_PIVOT."""
+    them in time), in place. Returns the number of pivots that rounding made too small or negative; they are set to this share
+    of the variance (`least_share`)."""
     floored = 0
     for i in range(start, len(order)):
         for j in each(i):
             L[i, j] = M_C[order[i], order[j]]
         forward(L, L[i : i + 1], i)
-        floored += set_pivot(L, i, M_C[order[i], order[i]] + jitter[order[i]])
+        floored += set_pivot(L, i, M_C[order[i], order[i]] + jitter[order[i]], share)
     return floored
 
 

@@ -33,7 +33,7 @@ from dmft.equations.recursion import (
     merge_vector,
     row_products,
 )
-from dmft.equations.rows import LOST, SCALARS, InUse, escaped, estimate
+from dmft.equations.rows import LOST, SCALARS, InUse, escaped, estimate, too_many, unbounded
 from dmft.equations.state import ESTIMATING, GIVEN, PRESENT, ROW_K_R, ROW_M_C, SAMPLE_RATES, STEP_RECORD, WORK_VECTORS
 from dmft.equations.steps import into_past, row_steps, scaled
 from dmft.model.constraints import Constraint, Sphere
@@ -89,8 +89,8 @@ def translated() -> str:
 
 
 def _scalars(constraint: Constraint) -> str:
-    """What scales a step, and whether it escapes; NoCuda where a constraint is no scalar code."""
-    functions = CudaFunctions("step_").add(escaped, {"norm": "real", "largest": "real"})
+    """What scales a step, and whether sums and steps have diverged; NoCuda where a constraint is no scalar code."""
+    functions = CudaFunctions("step_").add(escaped).add(unbounded).add(too_many)
     for name, shape in (("rescaled", constraint), ("on_sphere", Sphere())):
         functions.add(type(shape).scale, given={"self": shape}, name=name)
     return functions.text

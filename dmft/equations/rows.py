@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numba.extending import register_jitable
 
 from dmft.core.compiled import FREE, IN_PLACE, UNCOUNTED, each
 from dmft.equations.blocks import blocks_of, used_slots
@@ -13,7 +15,6 @@ from dmft.equations.ibp import FieldOverlaps, correct_row, find_residual, ridge_
 from dmft.equations.noise import dot
 from dmft.equations.state import M_PAST, MEMORY, ROOM, ROW_K_R, ROW_M_C, solution_of
 from dmft.equations.steps import noise_overlaps, row_memory
-from dmft.equations.tuning import ESTIMATOR
 from dmft.model.curves import PER_STEP, defined
 from dmft.model.experiment import Experiment
 
@@ -32,8 +33,8 @@ class InUse(NamedTuple):
     identity: bool  # the response is completed by [ibp]
     share: float  # of the samples that have tangents
     trusted: float  # the same as the ridge of [ibp] takes it
-    faint: float = ESTIMATOR.control_fade_gradient
-    late: float = ESTIMATOR.control_fade_time  # infinite where no response grows
+    faint: float  # control_fade_gradient
+    late: float  # control_fade_time; infinite where no response grows
 
 
 @njit(**IN_PLACE)
@@ -70,19 +71,31 @@ def estimate(sums, use, given, by, rule, blocks, one):
         now.mu = controlled(sums, use, spread, given, by, blocks, one)
 
 
+@register_jitable
+def fading(x):
+    """What the control variate of mu is divided by for a number x that is in units of where it has faded: 1 well below 1, and soon
+    large beyond."""
+    square = x * x
+    return 1 + square * square
+
+
+@register_jitable
+def share_of_control(by, use, wild, t, g_squared, spread):
+    """The coefficient of the control variate of mu, which is not fitted to the samples. It fades where samples of the weight `wild`
+    are on their way out of a barrier, at late times, and where <g^2> is faint beside `control_fade_gradient` times K/K_T and the
+    variance of the response over samples. Eqs. [stein], [c-stein]."""
+    share, faint = 1 / fading(wild / by.control_fade_weight) / fading(t / use.late), use.faint * spread / use.share
+    return share * (g_squared / (g_squared + faint)) if faint > 0.0 else share
+
+
 @njit(**IN_PLACE)
 def controlled(sums, use, spread, given, by, blocks, one):
-    """mu from <g k> and from integration by parts in h0, mu = E_n + alpha <g' Y + dg/dy dy/dh0>, with a coefficient that is not
-    fitted to the samples. E_n is what comes through the m_k h0 of the fields, known from the row; the rest is what the data model
-    says: for labels that jump, pairs of samples on the jump, for clusters <g (k - h0)>. It fades where <g^2> is faint beside
-    `control_fade_gradient` times K/K_T and the variance of the response over samples, and at late times. Eq. [stein]."""
+    """mu from <g k> and from integration by parts in h0, mu = E_n + alpha <g' Y + dg/dy dy/dh0>. E_n is what comes through the
+    m_k h0 of the fields, known from the row; the rest is what the data model says: for labels that jump, pairs of samples on the
+    jump, for clusters <g (k - h0)>. Eq. [stein]."""
     now = one.now
     through_fields = now.delta_nu * now.m - dot(one.drive[MEMORY], one.vectors[M_PAST], used_slots(blocks))
-    wild, age = sums[WILD] / by.control_fade_weight, given.t / use.late
-    wild, age = wild * wild, age * age
-    share, faint = 1 / (1 + wild * wild) / (1 + age * age), use.faint * spread / use.share
-    if faint > 0.0:
-        share *= sums[GG] / (sums[GG] + faint)
+    share = share_of_control(by, use, sums[WILD], given.t, sums[GG], spread)
     return now.mu - share * (now.mu - through_fields - given.alpha * sums[LABEL])
 
 
@@ -92,8 +105,26 @@ def curves_of(experiment: Experiment) -> tuple[str, ...]:
     return tuple(curve.name for curve in known if curve.theory == PER_STEP) + experiment.observables
 
 
-CURVE_NAMES = ("m", "loss", "q", "delta_nu", "mu", "nu_hat", "nu_hat_direct", "nu_gap", "ibp_gap", "unstable", "lost",
-               "training_error", "b", "C_12")  # those of `enter_curves`, in this order; a run need not have all of them
+class Entered(IntEnum):
+    """The curves of `enter_curves` and their places; a run need not have all of them."""
+
+    m = 0
+    loss = 1
+    q = 2
+    delta_nu = 3
+    mu = 4
+    nu_hat = 5
+    nu_hat_direct = 6
+    nu_gap = 7
+    ibp_gap = 8
+    unstable = 9
+    lost = 10
+    training_error = 11
+    b = 12
+    C_12 = 13
+
+
+CURVE_NAMES = tuple(each.name for each in Entered)
 
 
 def curve_table(experiment: Experiment) -> tuple[np.ndarray, dict[str, np.ndarray]]:
@@ -115,10 +146,12 @@ def enter_curves(sums, use, C_12, given, one):
     elif given.fixes_norm:
         residual = now.lag / given.eta - overlap
     q = now.Qww + now.m_w * now.m_w if given.looks_ahead else now.Q_now + now.m * now.m
-    out[0], out[1], out[2] = now.m_w if given.looks_ahead else now.m, sums[LOSSES], q
-    out[3], out[4], out[5], out[6] = now.delta_nu, now.mu, now.nu_hat, (given.temperature - overlap) / given.norm
-    out[7], out[8], out[9], out[10] = residual, now.largest, sums[UNSTABLE], sums[LOST]
-    out[11], out[12], out[13] = sums[WRONG], now.b, C_12
+    out[Entered.m], out[Entered.q], out[Entered.b] = now.m_w if given.looks_ahead else now.m, q, now.b
+    out[Entered.loss], out[Entered.training_error] = sums[LOSSES], sums[WRONG]
+    out[Entered.delta_nu], out[Entered.mu] = now.delta_nu, now.mu
+    out[Entered.nu_hat], out[Entered.nu_hat_direct] = now.nu_hat, (given.temperature - overlap) / given.norm
+    out[Entered.nu_gap], out[Entered.ibp_gap] = residual, now.largest
+    out[Entered.unstable], out[Entered.lost], out[Entered.C_12] = sums[UNSTABLE], sums[LOST], C_12
 
 
 # Of the solutions at some places, one after the other; each has numbers of its own alone, so that company changes no bit. Separate
@@ -137,15 +170,27 @@ def enter_all_curves(places, sums, use, C_12, given, solutions):
         enter_curves(sums[k], use, C_12, given[0], solution_of(solutions, places[k]))
 
 
+@register_jitable
+def unbounded(total, largest):
+    """Whether a sum over samples is NaN or beyond all bounds."""
+    return not abs(total) < largest
+
+
+@register_jitable
+def too_many(lost, most_lost):
+    """Whether so large a weight of lost samples, or NaN, is too large."""
+    return not lost <= most_lost
+
+
 @njit(**UNCOUNTED)
 def exploded(sums, largest, most_lost):
-    """Whether sums over samples are NaN or beyond all bounds, or too many samples are lost. Written so that NaN counts."""
+    """Whether sums over samples are NaN or beyond all bounds, or too many samples are lost."""
     for k in range(len(sums)):
-        if not abs(sums[k]) < largest:
+        if unbounded(sums[k], largest):
             return True
-    return not sums[LOST] <= most_lost
+    return too_many(sums[LOST], most_lost)
 
 
-def escaped(norm: float, largest: float = ESTIMATOR.largest) -> bool:
+def escaped(norm: float, largest: float) -> bool:
     """Whether the norm of the next position is NaN or beyond all bounds."""
     return not 0 < norm < largest

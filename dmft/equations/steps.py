@@ -10,7 +10,7 @@ from numba import njit
 
 from dmft.core.compiled import FREE, IN_PLACE, INNER, each
 from dmft.equations.blocks import IN_ORDER, INTO, JOINS, NEWER, OLDER, SIZE, blocks_of, kernel_weights, used_slots
-from dmft.equations.noise import LEAST_OF_JITTER, conditional, dot, factor_rows, join_rows
+from dmft.equations.noise import conditional, dot, factor_rows, join_rows, least_share
 from dmft.equations.recursion import (
     Correlations,
     Responses,
@@ -110,32 +110,33 @@ def unscaled(given, rule, blocks, one):
 
 
 @njit(**INNER)
-def factor_past(blocks, one):
+def factor_past(by, blocks, one):
     """Bring the Cholesky factor of M_C over the past up to date."""
     now, order = one.now, blocks.slots[IN_ORDER, : blocks.counts.blocks]
-    now.floored += factor_rows(one.matrices[OF_M_C], one.vectors[JITTER], order, one.matrices[FACTOR], now.factor_from)
+    now.floored += factor_rows(one.matrices[OF_M_C], one.vectors[JITTER], order, one.matrices[FACTOR], now.factor_from,
+                               least_share(by))
     now.factor_from = len(order)
 
 
 @njit(**INNER)
-def factor_ridge(blocks, one):
+def factor_ridge(by, blocks, one):
     """Bring that of Q + eps D up to date, with eps as it is. Returns the number of pivots that are not positive. Eq. [ibp]."""
     now, order, diagonal = one.now, blocks.slots[IN_ORDER, : blocks.counts.blocks], one.work[ROOM]
     for j in each(len(diagonal)):
         diagonal[j] = now.ridge_eps * blocks.slots[SIZE, j]
-    return factor_rows(one.matrices[OF_Q], diagonal, order, one.ridge, min(now.ridge_from, len(order)))
+    return factor_rows(one.matrices[OF_Q], diagonal, order, one.ridge, min(now.ridge_from, len(order)), least_share(by))
 
 
 @njit(**IN_PLACE)
 def given_past(by, blocks, one):
     """Weights and standard deviation of chi_n given the past. Eq. [dmft-chi]."""
     now, order, weights = one.now, blocks.slots[IN_ORDER, : blocks.counts.blocks], one.drive[CHI_WEIGHTS]
-    factor_past(blocks, one)
+    factor_past(by, blocks, one)
     for j in each(len(weights)):
         weights[j] = 0.0
     left = conditional(one.matrices[FACTOR], order, one.work[ROW_M_C], now.M_C_now * (1 + by.jitter), one.work[ROOM : ROOM + 1],
                        weights)
-    least = LEAST_OF_JITTER * by.jitter * now.M_C_now
+    least = least_share(by) * now.M_C_now
     now.chi_sd = sqrt(least if least > left else left)
 
 
@@ -269,8 +270,8 @@ def into_past(drawn, given, by, blocks, one):
     a card is at work."""
     advance(given, by, blocks, one)
     if drawn:
-        factor_past(blocks, one)
-        if one.now.ridge_eps > 0.0 and factor_ridge(blocks, one) == 0:
+        factor_past(by, blocks, one)
+        if one.now.ridge_eps > 0.0 and factor_ridge(by, blocks, one) == 0:
             one.now.ridge_from = blocks.counts.blocks
 
 

@@ -109,6 +109,10 @@ class Estimator:
         1e60, "sums beyond this have diverged",
         "no step with a reasonable learning rate comes back; sums of g^2 ~ h^6 overflow soon")
     jitter: float = _chosen(1e-9, "variance of the white part of chi, in units of M_C(n,n)", "M_C is nearly singular")
+    least_of_jitter: float = _chosen(
+        0.01, "share of the jitter that variances, and pivots of Cholesky factors, are set to where rounding made them smaller",
+        "what is left of a variance is never below the jitter but for rounding, so that it only has to be positive; chosen, not "
+        "fitted")
 
     def __post_init__(self) -> None:
         for each in fields(self):

@@ -54,6 +54,12 @@ def make_constraint(problem: ProblemConfig) -> Constraint:
     return make(Constraint, problem.constraint, problem)
 
 
+def fixed_norm(problem: ProblemConfig) -> float | None:
+    """|w|^2/N after every step, where the constraint of a run fixes it; None too for one that is not registered here (a user's,
+    in a result that is read back)."""
+    return make_constraint(problem).norm if find(Constraint.key, problem.constraint) else None
+
+
 def named_losses(problem: ProblemConfig, algorithm: AlgorithmConfig) -> list[tuple[str, Named]]:
     """The losses that a run file names, each with the place where it does."""
     found = [("[problem] loss", problem.loss)]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dmft.model.data import fixed_norm
 from dmft.result.comparison import chance_bounds
 from dmft.result.systematic import REMEDIES, systematic_errors
 
@@ -45,7 +46,8 @@ def identity(theory: Any) -> tuple[float, float, float]:
     z = theory.nu_gap[good] / np.hypot(theory.nu_gap_error[good], ROUNDING)
     if not z.size:
         return np.nan, np.nan, np.nan
-    share = largest(theory.nu_gap[good]) / max(largest(theory.nu_hat_direct), 1e-300)
+    overlap = largest(theory.nu_hat_direct) * (fixed_norm(theory.run.problem) or 1.0)
+    share = largest(theory.nu_gap[good]) / max(overlap, 1e-300)
     return largest(z), float(chance_bounds(z.size, np.array(max(int(theory.averaged.sum()) - 1, 1)))), share
 
 

@@ -259,7 +259,7 @@ class Replica:
         """The solver of one of the solutions at its start."""
         s, theory = self.setup, self.setup.run.theory
         if not s.sampled:
-            return ClosedMarch(s.experiment, s.blocks(solution), s.wanted, self.comm)
+            return ClosedMarch(s.experiment, s.blocks(solution), s.wanted, self.comm, s.estimator)
         sampling = s.sampling(solution, self.index)
         if s.experiment.network is not None:
             return CommitteeMarch(s.experiment, sampling, s.blocks(solution), s.wanted, self.comm, s.stored_type, gpu=s.gpu)

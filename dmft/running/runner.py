@@ -85,7 +85,7 @@ def solve_job(run: Run, output: str | Path | None = None, resume: bool = False, 
                   f"(above {LONG_WRITE:g} s of writing); theory.checkpoint_interval makes them rarer")
     ended = drive(job, output, resume, quiet, stop, attrs, comm, hook_of(run, callback))
     if ended.worked and comm.is_root:
-        _warn(ended.result)
+        _warn(ended.result, estimator)
     return ended
 
 
@@ -304,10 +304,10 @@ class TheoryJob:
             _log.info(text)
 
 
-def _warn(theory: Theory) -> None:
+def _warn(theory: Theory, estimator: Estimator) -> None:
     """Warn of what went wrong in a result, or may have."""
     if theory.diverged:
-        _warn_diverged(theory)
+        _warn_diverged(theory, estimator)
     if theory.outcome == "diverged":
         return
     if theory.outcome == "sweep limit":
@@ -319,7 +319,7 @@ def _warn(theory: Theory) -> None:
         warnings.warn(text, ResultWarning, stacklevel=4)
 
 
-def _warn_diverged(theory: Theory) -> None:
+def _warn_diverged(theory: Theory, estimator: Estimator) -> None:
     """Warn of replicas that diverged: how many, at what time, and why."""
     eta, times, count = theory.run.algorithm.first_rate, theory.run.algorithm.clock.t, len(theory.replicas["m"])
     first = times[min(min(int(np.isfinite(v).sum()) for v in theory.replicas["loss"]), len(times) - 1)]
@@ -338,7 +338,7 @@ def _warn_diverged(theory: Theory) -> None:
         warnings.warn(f"{what}: sums over the samples grew beyond all bounds; take a smaller algorithm.learning_rate (now {eta:g})",
                       OutcomeWarning, stacklevel=5)
         return
-    warnings.warn(f"{what}: more than {ESTIMATOR.most_lost:g} of the weight of the samples left their trapping region, because the "
+    warnings.warn(f"{what}: more than {estimator.most_lost:g} of the weight of the samples left their trapping region, because the "
                   f"learning rate {eta:g} is too large for the tail of |h| (the explicit step is unstable where learning_rate * "
                   "v'' > 2); take a smaller algorithm.learning_rate", OutcomeWarning, stacklevel=5)
 

@@ -20,7 +20,7 @@ from dmft.core.compiled import INNER, UNCOUNTED
 from dmft.core.streams import uniform2
 from dmft.equations.blocks import NONE
 from dmft.equations.history import History, Plan
-from dmft.equations.noise import LEAST_OF_JITTER, conditional, dot, factor_rows
+from dmft.equations.noise import conditional, dot, factor_rows, least_share
 from dmft.equations.recursion import merge_matrices, merge_vectors
 from dmft.equations.weights import Drive, NextRow, Row, StepFromRow, WeightDynamics
 from dmft.model.experiment import Experiment
@@ -198,11 +198,11 @@ class Clones:
 
     def _given(self, order: np.ndarray, covariances: np.ndarray, variance: float) -> tuple[np.ndarray, float]:
         """Weights (2 slots,) and standard deviation of a noise given those listed in `order`. Eqs. [dmft-pair], [dmft-chi]."""
-        jitter, weights = self.estimator.jitter, np.zeros(len(covariances))
-        factor_rows(self.covariance, self.jitter, order, self.factor, self.known)
+        jitter, least, weights = self.estimator.jitter, least_share(self.estimator), np.zeros(len(covariances))
+        factor_rows(self.covariance, self.jitter, order, self.factor, self.known, least)
         self.known = len(order)
         left = conditional(self.factor, order, covariances, variance * (1 + jitter), np.empty((1, len(order))), weights)
-        return weights, float(np.sqrt(max(left, LEAST_OF_JITTER * jitter * variance)))
+        return weights, float(np.sqrt(max(left, least * variance)))
 
     def _place(self, place: int, row: np.ndarray, now: float) -> None:
         """Enter a noise into the covariance."""

@@ -50,6 +50,25 @@ def label_slope_of(batch, dv_dy, slope):
     return batch * dv_dy * slope
 
 
+# What a sample of weight w adds to averages. Eqs. [dmft-mu], [dmft-MC], [ibp], [random-K].
+@register_jitable
+def moment_of(w, g, x):
+    """To <g x>."""
+    return w * g * x
+
+
+@register_jitable
+def label_moment_of(w, gp, Y, g_y):
+    """To <g' Y + dg/dy dy/dh0>, what mu has besides what comes through the fields. Eq. [stein]."""
+    return w * gp * Y + w * g_y
+
+
+@register_jitable
+def push_of(w, g, sd):
+    """To <(s/l) v'>, which moves the intercept."""
+    return w * g / sd
+
+
 @register_jitable
 def step_of(eta, sd, g):
     """By how much a step of the gradient alone moves the field of a sample."""
@@ -135,7 +154,7 @@ SHARED = (batch_of, driven, overshoots, flushed, clipped, most_of_control, share
 def cuda_formulas() -> str:
     """All of them in CUDA C++."""
     functions = CudaFunctions()
-    for function in (raw_field, field_of, gradient_of, curvature_of, label_slope_of, step_of, next_step_of, leaves, *SHARED,
-                     moved_field, moved_control, tangent_slope, tangent_source):
+    for function in (raw_field, field_of, gradient_of, curvature_of, label_slope_of, moment_of, label_moment_of, push_of, step_of,
+                     next_step_of, leaves, *SHARED, moved_field, moved_control, tangent_slope, tangent_source):
         functions.add(function)
     return functions.text

@@ -7,7 +7,7 @@ from numba import njit, prange
 
 from dmft.equations.random_start import CURVATURE, FIELD, K1_RESPONSE, K1_RESPONSE2, NOISE, OVERLAP_SCALARS, SQUARE
 from dmft.equations.rows import GROUPS
-from dmft.samples.formulas import square_of
+from dmft.samples.formulas import moment_of, square_of
 from dmft.samples.state import Fields, Past, SampleState
 from dmft.samples.tangents import bounded
 
@@ -24,9 +24,9 @@ def _sum_block(first, last, used, state, fields, past, row, identity, most, line
         w = state.weight[i] * k2
         wg, wgp = w * g, w * fields.gp[i]
         line[CURVATURE] += wgp  # [random-K]
-        line[SQUARE] += wg * g  # [random-K]
-        line[FIELD] += wg * state.h[i]  # [random-ibp]
-        line[NOISE] += wg * g * k2
+        line[SQUARE] += moment_of(w, g, g)  # [random-K]
+        line[FIELD] += moment_of(w, g, state.h[i])  # [random-ibp]
+        line[NOISE] += moment_of(w, g, g) * k2
         for j in range(used):
             line[products + j] += wg * past.G[i, j]  # [random-K]
         if t >= 0:

@@ -48,10 +48,13 @@ from dmft.samples.fields import make_fields
 from dmft.samples.formulas import (
     clipped,
     flushed,
+    label_moment_of,
+    moment_of,
     most_of_control,
     moved_control,
     moved_field,
     overshoots,
+    push_of,
     raw_field,
     square_of,
     tangent_slope,
@@ -82,12 +85,12 @@ def _sum_block(first, last, used, state, learning, fields, past, row, terms, lin
         w, g, gp = weights[i], g_all[i], gp_all[i]
         wg, wgp = w * g, w * gp
         sum_gp += wgp
-        sum_gk += wg * k[i]
+        sum_gk += moment_of(w, g, k[i])
         sum_v += w * v[i]  # [loss]
-        sum_gh += wg * raw_field(h[i], m, k[i])
-        sum_gg += wg * g
+        sum_gh += moment_of(w, g, raw_field(h[i], m, k[i]))
+        sum_gg += moment_of(w, g, g)
         if stein:
-            label += wgp * Y[i] + w * g_y[i]
+            label += label_moment_of(w, gp, Y[i], g_y[i])
             if abs(Y[i]) > outlier:
                 wild += w
         else:
@@ -114,7 +117,7 @@ def _sum_block(first, last, used, state, learning, fields, past, row, terms, lin
     if classes:
         for i in range(first, last):
             line[WRONG] += state.weight[i] * learning.wrong[i]
-            line[PUSH] += state.weight[i] * fields.g[i] / state.sd[i]
+            line[PUSH] += push_of(state.weight[i], fields.g[i], state.sd[i])
 
 
 @njit(**UNCOUNTED, parallel=True)

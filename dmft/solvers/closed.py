@@ -20,7 +20,7 @@ from dmft.equations.kernels import Wanted, enter_row
 from dmft.equations.noise import add_scaled, dot
 from dmft.equations.recursion import merge_matrix, merge_vector
 from dmft.equations.rows import curves_of, escaped
-from dmft.equations.tuning import ESTIMATOR
+from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.equations.weights import Row, StepFromRow
 from dmft.files.layouts import DETERMINISTIC
 from dmft.model.experiment import Experiment
@@ -178,8 +178,9 @@ class ClosedMarch(Causal):
 
     complete: ClassVar[str] = DETERMINISTIC
 
-    def __init__(self, experiment: Experiment, per_level: int | None, wanted: Wanted, comm: Summing):
-        super().__init__(experiment, per_level, wanted, comm)
+    def __init__(self, experiment: Experiment, per_level: int | None, wanted: Wanted, comm: Summing,
+                 estimator: Estimator = ESTIMATOR):
+        super().__init__(experiment, per_level, wanted, comm, estimator)
         self.blocks = blocks_for(1, 1, comm)  # no samples; a line stands for all
         model = experiment.data
         assert isinstance(model, PSpin)
@@ -233,7 +234,7 @@ class ClosedMarch(Causal):
         for name, value in self._figures(row, after).items():
             self.curves[name][n] = value
         enter_row(self.kernels, self.columns, self.kept, weights, row)
-        if escaped(after.norm):
+        if escaped(after.norm, weights.estimator.largest):
             self.diverged = True
         elif n < e.steps:
             weights.advance(row, after.next, self.history.push(n))
@@ -251,8 +252,8 @@ class ClosedMarch(Causal):
         steps = ClosedSteps(e.eta_n, e.update.A, e.update.B, e.heat_n, e.temperature)
         past = ClosedPast(state.Q, state.R, state.Q_row, state.R_row, state.m_past, h.rule.stop)
         reached, state.now.m, state.now.Q_now = closed_rows(
-            begin, end, ClosedTerms(self._f, self._phi, e.eta_0, ESTIMATOR.largest), steps, past, float(state.now.m),
-            float(state.now.Q_now), (h.rule, h.tables), self._work, self._table)
+            begin, end, ClosedTerms(self._f, self._phi, e.eta_0, self.weights.estimator.largest), steps, past,
+            float(state.now.m), float(state.now.Q_now), (h.rule, h.tables), self._work, self._table)
         state.now.n, self.diverged = reached, reached < end
         self.curves["q"][begin:reached] = 1.0
         for name in ("delta_nu", "nu_gap", "unstable"):

@@ -6,6 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dmft.core.errors import OutcomeWarning
+from dmft.equations.tuning import Estimator
 from dmft.model.experiment import theory_experiment
 from dmft.running.replica import WHOLE, Setup
 from dmft.running.runner import solve
@@ -92,6 +94,15 @@ def test_nothing_is_random():
     assert np.array_equal(theory.energy, other.energy) and not theory.energy_error.any()
     assert not theory.kernels.C_error.any() and not np.nan_to_num(theory.columns.C_error).any()
     assert "without samples" in repr(theory) and theory.mse is None and theory.lost is None
+
+
+@pytest.mark.parametrize("rows", [{}, {"kernel_points": 4, "waiting_times": [1.0]}], ids=["one by one", "loop"])
+def test_norms_are_held_against_the_estimator_that_is_given(rows):
+    """|u|^2/N, of a step before it is scaled, is a little above 1."""
+    run = closed_run(powers=[[3, 1.0]], t_max=20.0, **rows)
+    assert solve(run, quiet=True, estimator=Estimator(largest=10.0)).outcome == "deterministic"
+    with pytest.warns(OutcomeWarning, match="diverged at t = "):
+        assert solve(run, quiet=True, estimator=Estimator(largest=0.5)).outcome == "diverged"
 
 
 def test_a_stopped_march_goes_on():

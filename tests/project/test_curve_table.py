@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dmft.equations.rows import Entered
 from dmft.model.curves import KNOWN, TABLE
 from tests.project.test_architecture import MODULES
 from tests.run_files import run_text
@@ -16,7 +17,6 @@ ROOT = Path(__file__).resolve().parents[2]
 MANY = 3        # names in one literal that make it a list of curves
 # Literals that name several curves without listing all, each with what it is.
 ON_PURPOSE = {
-    "dmft.equations.rows": "the values of a row, by name",
     "dmft.solvers.closed": "the same without samples",
     "dmft.statics.limits": "where some curves end, by name",
     "dmft.committee.march": "the values of a row of a network, by name",
@@ -53,6 +53,10 @@ def test_nobody_else_lists_curves():
 def test_names_are_taken_once():
     assert len(KNOWN) == len(TABLE) and all(curve.meaning and curve.unit for curve in TABLE)
     assert all(curve.replaces in ("", *KNOWN) for curve in TABLE)
+
+
+def test_curves_of_a_row_have_places_without_gaps():
+    assert [each.value for each in Entered] == list(range(len(Entered))) and {each.name for each in Entered} <= set(KNOWN)
 
 
 def test_the_page_on_files_has_every_curve():

@@ -8,6 +8,7 @@ import numpy as np
 
 from dmft.model import registry
 from dmft.model.curves import name_of_curve
+from dmft.model.data import fixed_norm
 from dmft.model.network_constraints import NetworkConstraint
 from dmft.model.runfile import Run
 from dmft.result.concerns import IDENTITY_SHARE, UNSTABLE_SHARE, identity, largest
@@ -35,14 +36,14 @@ def _below(value: float, bound: float) -> bool | None:
 
 
 def _theory(theory: Theory) -> list[ResultCheck]:
-    sphere, eta = theory.run.problem.constraint == "sphere", theory.run.algorithm.first_rate
+    fixed, eta = fixed_norm(theory.run.problem) is not None, theory.run.algorithm.first_rate
     found = []
-    if sphere:
+    if fixed:
         scale = max(largest(theory.nu_hat), 1e-300)
         gap = largest(theory.nu_hat - theory.nu_hat_direct) / scale
         found.append(ResultCheck("nu_hat: A.29 against A.19, largest relative gap", gap, None,
                            f"O(eta), here eta = {eta:g}: a large gap says that the learning rate is coarse"))
-    if sphere and theory.sampled:
+    if fixed and theory.sampled:
         z, bound, share = identity(theory)
         fine = None if np.isnan(z) else z <= bound or share <= IDENTITY_SHARE
         found.append(ResultCheck("nu_hat: exact identity, largest deviation in standard errors", z, fine,
@@ -113,10 +114,15 @@ def _kernels(kernels: Kernels, run: Run) -> list[ResultCheck]:
                    least >= -1e-4 * most, "M_C is no covariance: the history may be compressed too much (blocks_per_level)"),
              ResultCheck("M_R and R on and above the diagonal", max(largest(np.triu(M_R)), largest(np.triu(R))),
                    not (np.triu(M_R).any() or np.triu(R).any()), "responses must be causal: the file was changed")]
-    if run.problem.constraint == "sphere":
-        off = largest(np.diag(C) - 1.0)
-        found.append(ResultCheck("C(t,t) - 1", off, off < 1e-6, "the sphere is left: rounding, or a divergence"))
+    if (norm := fixed_norm(run.problem)) is not None:
+        off = largest(np.diag(C) / norm - 1.0)
+        found.append(ResultCheck(_off("C(t,t)", norm), off, off < 1e-6, "the sphere is left: rounding, or a divergence"))
     return found
+
+
+def _off(name: str, norm: float) -> str:
+    """How far a number is off the norm that a constraint fixes, as a share of it."""
+    return f"{name} - 1" if norm == 1.0 else f"{name}/{norm:.6g} - 1"
 
 
 def _temperatures(theory: Theory) -> list[ResultCheck]:
@@ -148,12 +154,12 @@ def network_checks(theory: Theory) -> list[ResultCheck]:
 
 
 def simulation_checks(result: Any, threshold: float) -> list[ResultCheck]:
-    """Diverged instances, the sphere, and the share of instances whose loss ends below a threshold."""
+    """Diverged instances, the norm where it is fixed, and the share of instances whose loss ends below a threshold."""
     diverged, solved = solved_check(result, threshold)
-    if result.run.problem.constraint != "sphere":
+    if (norm := fixed_norm(result.run.problem)) is None:
         return [diverged, solved]
-    off = largest(result.q - 1.0)
-    return [diverged, ResultCheck("q - 1", off, off < 1e-5, "weights left the sphere"), solved]
+    off = largest(result.q / norm - 1.0)
+    return [diverged, ResultCheck(_off("q", norm), off, off < 1e-5, "weights left the sphere"), solved]
 
 
 def solved_check(result: Any, threshold: float) -> list[ResultCheck]:

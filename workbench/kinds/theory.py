@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dmft.core import store
-from dmft.model.data import make_constraint
+from dmft.model.data import fixed_norm
 from dmft.result.comparison import Curve
 from dmft.result.theory import Theory, theory_of
 from workbench.inspection.by_component import by_component
@@ -54,7 +54,7 @@ class TheoryFile(FileKind):
         if result.columns is None and not result.kernels.exact.all():
             found.append("a file of version 0.2 or before: its kernels are averages over blocks of t', written at single times; "
                          "solve it again for columns C(t, t_w)")
-        norm = make_constraint(result.run.problem).norm if result.run.known else None
+        norm = fixed_norm(result.run.problem)
         if norm is not None and np.nanmax(np.abs(result.m), initial=0.0) > np.sqrt(norm) + 1e-9:
             found.append(f"|m| exceeds {np.sqrt(norm):g}, the norm of the weights")
         if not opened.live and np.isnan(result.m).any() and "diverged" not in outcome:

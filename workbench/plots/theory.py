@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 
 from dmft.equations.kernels import KERNELS
 from dmft.model.curves import KNOWN, label_of
+from dmft.model.data import fixed_norm
 from dmft.result.comparison import Curve
 from dmft.result.systematic import systematic_errors
 from dmft.result.theory import Theory
@@ -75,10 +76,10 @@ def _curve(theory: Theory, name: str) -> Curve:
 
 
 def _multipliers(axis: Axes, theory: Theory, eta: float) -> None:
-    """nu_hat, both ways on the sphere, where A.19 is an estimate of it, with delta_nu and mu beside it."""
-    sphere = theory.run.problem.constraint == "sphere"
+    """nu_hat, both ways where the norm is fixed, where A.19 is an estimate of it, with delta_nu and mu beside it."""
+    fixed = fixed_norm(theory.run.problem) is not None
     first = (("nu_hat", r"$\hat\nu$ (A.29)", BLUE, "-"), ("nu_hat_direct", r"$\hat\nu$ (A.19)", ORANGE, "--"))
-    shown = first if sphere else (("nu_hat", r"$\hat\nu$", BLUE, "-"),)
+    shown = first if fixed else (("nu_hat", r"$\hat\nu$", BLUE, "-"),)
     for name, label, color, style in (*shown, ("delta_nu", r"$\delta\nu$", GREEN, "-"), ("mu", r"$\mu$", PINK, "-")):
         draw_curve(axis, _curve(theory, name), eta, True, color, label, style)
     axis.set_ylabel("multipliers")

@@ -11,6 +11,7 @@ from dmft.convergence.axis import EXPECTED, Axis
 from dmft.convergence.study import Study
 from dmft.core.schema import show
 from dmft.equations.kernels import COLUMNS, KERNELS
+from dmft.model.data import fixed_norm
 from dmft.model.quantities import described
 from dmft.model.runfile import Run, changes
 from dmft.result.comparison import Curve, common_times, extrapolate
@@ -34,15 +35,16 @@ def page_data(opened: Sequence[Opened]) -> dict[str, Any]:
     labels = curve_labels(opened)
     observables: dict[str, list[dict[str, Any]]] = {}
     for item, label in zip(opened, labels):
-        curves = opened_curves(item)
+        curves, norm = opened_curves(item), 1.0 if item.run is None else fixed_norm(item.run.problem)
         wanted = list(dict.fromkeys((*MAIN, *own_curves(item)))) if item.kind != "onepass" else list(curves)[:MOST_ONEPASS]
         if item.run is not None and item.run.has_network:
             wanted = [name for name in curves if name.startswith(("m[", "C["))][:MOST_ONEPASS] + ["loss", "mse", "specialisation"]
         if item.kind == "theory":
-            wanted += ["nu_hat", "nu_hat_direct"] if item.run is None or item.run.problem.constraint == "sphere" else ["nu_hat"]
+            wanted += ["nu_hat", "nu_hat_direct"] if norm is not None else ["nu_hat"]
         for name in filter(curves.__contains__, wanted):
-            # Not shown: q on the sphere, where it is 1 up to rounding, and entries of matrices that are constant, or there twice.
-            plain = name == "q" and np.nanmax(np.abs(curves["q"].mean - 1.0), initial=0.0) < 1e-6
+            # Not shown: q where it is the norm that is fixed, up to rounding, and entries of matrices that are constant, or there
+            # twice.
+            plain = name == "q" and np.nanmax(np.abs(curves["q"].mean / (norm or 1.0) - 1.0), initial=0.0) < 1e-6
             plain = plain or ("[" in name and (mirrored(name, curves) or not varies(curves[name].mean)))
             if not plain:
                 panel = "nu_hat" if name.startswith("nu_hat") else name

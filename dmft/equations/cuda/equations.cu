@@ -77,8 +77,8 @@ extern "C" __global__ void __launch_bounds__(EQUATION_THREADS) row_and_step(cons
     const Moving moving = plan.moving();
     By &estimator = *(By *)chosen;
     double bad = 0.0;
-    for (int k = threadIdx.x; going && k < columns; k += blockDim.x) bad += !(fabs(totals[k]) < estimator.largest);
-    const bool exploded = block_sum(bad) > 0.0 || !(totals[LOST] <= estimator.most_lost);
+    for (int k = threadIdx.x; going && k < columns; k += blockDim.x) bad += step_unbounded<double>(totals[k], estimator.largest);
+    const bool exploded = block_sum(bad) > 0.0 || step_too_many<double>(totals[LOST], estimator.most_lost);
     if (!going || exploded) {
         if (threadIdx.x == 0) record[0] = going ? EXPLODED : LEFT_OUT, on[z] = on[solutions + z] = 0, alive[z] = alive[z] && !going;
         return;

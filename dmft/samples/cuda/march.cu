@@ -93,15 +93,15 @@ extern "C" __global__ void __launch_bounds__(PART)
         g_y[i] = mixed;
         weighted_g[i] = w * slope;
         terms[GP] = w * curvature; // [dmft-nu]
-        terms[GK] = w * slope * k[i]; // [dmft-mu]
+        terms[GK] = moment_of<double>(w, slope, k[i]); // [dmft-mu]
         terms[LOSSES] = w * loss; // [loss]
-        terms[GH] = w * slope * raw;
-        terms[GG] = w * slope * slope; // [dmft-MC]
-        terms[LABEL] = STEIN ? w * curvature * Y[i] + w * mixed : direct[i] * slope;
+        terms[GH] = moment_of<double>(w, slope, raw);
+        terms[GG] = moment_of<double>(w, slope, slope); // [dmft-MC]
+        terms[LABEL] = STEIN ? label_moment_of<double>(w, curvature, Y[i], mixed) : direct[i] * slope;
         terms[WILD] = STEIN && fabs(Y[i]) > Y_OUTLIER ? w : 0.0;
         terms[UNSTABLE] = overshoots<double>(eta, curvature) ? w : 0.0;
         terms[WRONG] = loss_is_wrong<double>(field, y[i]) ? w : 0.0;
-        terms[PUSH] = w * slope / sd[i];
+        terms[PUSH] = push_of<double>(w, slope, sd[i]);
         terms[LOST] = s[i] < 0.0 ? w : 0.0; // [lost]
         terms[CARRIED] = tangent_index[i] >= 0 ? w : 0.0;
     }
@@ -184,9 +184,9 @@ extern "C" __global__ void __launch_bounds__(PART)
             ends_k2[span + t] = square_of<double>(ends_k2[t], weight[i]);
         }
         terms[CURVATURE] = w * gp[i]; // [random-K]
-        terms[SQUARE] = w * g[i] * g[i]; // [random-K]
-        terms[FIELD] = w * g[i] * h[i];
-        terms[NOISE] = w * g[i] * g[i] * k2;
+        terms[SQUARE] = moment_of<double>(w, g[i], g[i]); // [random-K]
+        terms[FIELD] = moment_of<double>(w, g[i], h[i]);
+        terms[NOISE] = moment_of<double>(w, g[i], g[i]) * k2;
     }
     part_sums(terms, shared, own_sums(out, columns));
 }

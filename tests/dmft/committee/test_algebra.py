@@ -11,6 +11,7 @@ from dmft.committee.arrays import Block, UnitArrays
 from dmft.committee.steps import given_weights
 from dmft.equations.noise import factor_rows
 
+LEAST = 1e-11  # share of a variance that a pivot has
 ENDS = (8, 16, 24, 37)  # where rows of a matrix end, in groups of four rows
 
 
@@ -29,7 +30,7 @@ def test_lines_together_have_the_bits_of_each_alone(lines):
     np.testing.assert_allclose(times(A, B, stop, size), A @ B, atol=1e-13)
     np.testing.assert_allclose(against(A, B, stop, size), A @ B.T, atol=1e-13)
     L = np.zeros_like(S)
-    assert factor_lines(S, np.full(size, 0.1), np.arange(size), L, 0, 0) == 0
+    assert factor_lines(S, np.full(size, 0.1), np.arange(size), L, 0, 0, LEAST) == 0
     solved = A.copy()
     half = solve_lines(L, solved)
     np.testing.assert_allclose(solved @ (S + 0.1 * np.eye(size)), A, atol=1e-13)
@@ -48,14 +49,14 @@ def test_a_factor_is_that_of_one_row_after_the_other():
     M = rng.standard_normal((size, 2 * size))
     S, ridge, order = M @ M.T / size, np.full(size, 0.1), rng.permutation(size)
     right, made = np.zeros((size, size)), np.zeros((size, size))
-    assert factor_rows(S, ridge, order, right, 0) == factor_lines(S, ridge, order, made, 0, 0) == 0
+    assert factor_rows(S, ridge, order, right, 0, LEAST) == factor_lines(S, ridge, order, made, 0, 0, LEAST) == 0
     assert np.array_equal(np.tril(made), np.tril(right))
 
     before, plain, added = size - units, np.arange(size), np.zeros((size, size))
-    factor_rows(S, ridge, plain, right, 0)
-    factor_lines(S, ridge, plain[:before], added, 0, 0)
+    factor_rows(S, ridge, plain, right, 0, LEAST)
+    factor_lines(S, ridge, plain[:before], added, 0, 0, LEAST)
     known = keep_solved(added, solve_lines(added, S[before:, :before].copy()))
-    factor_lines(S, ridge, plain, added, before, known)
+    factor_lines(S, ridge, plain, added, before, known, LEAST)
     assert known == before and np.array_equal(np.tril(added), np.tril(right))
     assert keep_solved(added, np.zeros((units, size))) == 0  # there is no room for more
 
@@ -64,8 +65,8 @@ def test_a_factor_is_that_of_one_row_after_the_other():
     sums[at : at + units, at + units : at + 2 * units] = np.eye(units)
     joined, fresh = sums @ (S + np.diag(ridge)) @ sums.T, np.zeros((size, size))
     join_lines(right, at, units, at)
-    factor_lines(joined, np.zeros(before), plain[:before], right, at, at)
-    factor_rows(joined, np.zeros(before), plain[:before], fresh, 0)
+    factor_lines(joined, np.zeros(before), plain[:before], right, at, at, LEAST)
+    factor_rows(joined, np.zeros(before), plain[:before], fresh, 0, LEAST)
     np.testing.assert_allclose(np.tril(right[:before, :before]), np.tril(fresh[:before, :before]), atol=1e-13)
 
 
@@ -79,7 +80,7 @@ def test_threads_change_no_bit():
     algebra._against_shared(A, S, stop, size, size, out, 3)
     assert np.array_equal(out, against(A, S, stop, size))
     L, other = np.zeros_like(S), np.zeros_like(S)
-    factor_lines(S, np.ones(size), np.arange(size), L, 0, 0)
+    factor_lines(S, np.ones(size), np.arange(size), L, 0, 0, LEAST)
     other[:20] = L[:20]
     algebra._solve_rows_shared(S, np.arange(size), other, 20, size, 0, 3, np.empty(size))
     np.testing.assert_array_equal(other[20:, :20], L[20:, :20])

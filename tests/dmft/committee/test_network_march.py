@@ -7,6 +7,7 @@ import pytest
 
 import dmft
 from dmft.committee.march import CommitteeMarch
+from dmft.equations.tuning import Estimator
 from tests.network_cases import PAIR, UNEQUAL, estimates, made, marched, network_run
 from workbench.inspection.difference import difference
 from workbench.inspection.opening import open_file
@@ -16,6 +17,14 @@ def test_blocks_without_merges_are_the_full_history():
     run = network_run(PAIR)
     full, blocks = marched(run, 128), marched(run, 128, per_level=10)
     assert np.array_equal(full.curves["m"], blocks.curves["m"]) and np.array_equal(full.curves["C"], blocks.curves["C"])
+
+
+def test_pivots_are_held_to_what_the_estimator_says():
+    """Those of gradient descent are below a tenth of the variance."""
+    run = network_run(UNEQUAL)
+    floored = [marched(run, 64, estimator=by).weights.state.floored for by in (
+        Estimator(jitter=0.01), Estimator(jitter=0.01, least_of_jitter=10.0), Estimator(jitter=0.05, least_of_jitter=2.0))]
+    assert floored[0] == 0 and floored[1] > 5 and floored[2] > 5
 
 
 @pytest.mark.long

@@ -80,7 +80,7 @@ def first_row(run: Run) -> tuple[tuple[float, ...], float]:
     history = History(1)
     samples = Samples(e, history, draws, draws.weight, 64, Sampling(len(draws.h), 1, (0,), frozenset({"stein"})))
     sums = samples.row_sums(e.m0).sum(axis=0)
-    row = WeightDynamics(e, history).estimate_row(sums, InUse(True, False, 1.0, 1.0)).row
+    row = WeightDynamics(e, history).estimate_row(sums, InUse(True, False, 1.0, 1.0, 0.0, np.inf)).row
     return (row.delta_nu, row.mu, row.M_C_now, sums[LOSSES]), e.alpha * sums[GK]
 
 

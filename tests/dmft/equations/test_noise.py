@@ -8,8 +8,8 @@ from numba.core.errors import TypingError
 
 import dmft
 from dmft.equations.history import History
-from dmft.equations.noise import dot, factor_rows, join_rows
-from dmft.equations.tuning import ESTIMATOR
+from dmft.equations.noise import dot, factor_rows, join_rows, least_share
+from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.equations.weights import Row, WeightDynamics
 from dmft.model.experiment import Experiment
 
@@ -28,16 +28,17 @@ ROUGH = (lambda a: a @ a.T)(RNG.standard_normal((STEPS, STEPS)))
 SMOOTH = np.ones((STEPS, STEPS))  # chi constant in time: nothing but the jitter is left to draw
 
 
-def drives(M_C: np.ndarray) -> list:
-    """What `close` says of the noise at each step, for the kernel M_C and no response."""
-    weights = WeightDynamics(Experiment.from_run(dmft.parse_run(RUN)), History(STEPS))
+def drives(M_C: np.ndarray, estimator: Estimator = ESTIMATOR) -> list:
+    """What `close` says of the noise at each step, for the kernel M_C and no response; and the factor of its past."""
+    weights = WeightDynamics(Experiment.from_run(dmft.parse_run(RUN)), History(STEPS), estimator)
     found = []
-    for n in range(STEPS):
+    for n in range(len(M_C)):
         past = np.zeros(weights.history.slots)
         past[weights.history.order] = M_C[n, :n]
         row = Row(0.0, 0.0, M_C[n, n], past, np.zeros_like(past))
         after = weights.step_from_row(row)
-        found.append((after.drive.chi_weights[weights.history.order], after.drive.chi_sd))
+        found.append((after.drive.chi_weights[weights.history.order], after.drive.chi_sd,
+                      weights.state.factor.copy()))
         weights.advance(row, after.next, weights.history.push(n))
     return found
 
@@ -48,11 +49,22 @@ def test_law_given_the_past(M_C):
     for a constant chi what is left is ESTIMATOR.jitter (1 + 1/n). Rounding of the difference of two
     numbers of order one is 1e-16 against 1e-9; the bound is a hundred times that."""
     full = M_C + ESTIMATOR.jitter * np.diag(np.diag(M_C))
-    for n, (weights, spread) in enumerate(drives(M_C)):
+    for n, (weights, spread, _) in enumerate(drives(M_C)):
         expected = np.linalg.solve(full[:n, :n], M_C[n, :n]) if n else np.zeros(0)
         np.testing.assert_allclose(weights, expected, rtol=1e-5, atol=1e-6)
         left = full[n, n] - M_C[n, :n] @ expected if M_C is ROUGH or n == 0 else ESTIMATOR.jitter * (1 + 1 / n)
         np.testing.assert_allclose(spread**2, left, rtol=1e-5)
+
+
+@pytest.mark.parametrize("by", [ESTIMATOR, Estimator(jitter=1e-4), Estimator(jitter=1e-4, least_of_jitter=0.5)], ids=str)
+def test_what_comes_out_negative_is_a_share_of_the_jitter(by):
+    """Of the estimator that is asked for, both of the variance that is drawn and of a pivot of the factor. (M_C is no covariance
+    here, by far more than rounding makes of it.)"""
+    overlap = np.array([[1.0, 1.1, 1.1], [1.1, 1.0, 1.1], [1.1, 1.1, 1.0]])
+    _, (_, spread, _), (_, _, factor) = drives(overlap, by)
+    least = by.least_of_jitter * by.jitter
+    assert spread**2 == pytest.approx(least, rel=1e-12)
+    assert factor[1, 1] ** 2 == pytest.approx(least * (1 + by.jitter), rel=1e-12)
 
 
 def covariance_of_blocks(count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -68,7 +80,7 @@ def test_factor_when_blocks_become_one(broken):
     more than 1e-3)."""
     M_C, jitter = covariance_of_blocks(40)
     L = np.zeros((40, 40))
-    assert factor_rows(M_C, jitter, np.arange(40), L, 0) == 0
+    assert factor_rows(M_C, jitter, np.arange(40), L, 0, least_share(ESTIMATOR)) == 0
     S, valid = M_C + np.diag(jitter), 40
     for at in (0, 0, 17, 35, 20, 5, 32):
         together = np.delete(np.eye(valid), at + 1, axis=0)
@@ -90,7 +102,7 @@ def test_rows_beyond_a_join_are_forgotten():
     """Where only some rows are right, a join past them changes nothing, and a join that needs the row after them ends them."""
     M_C, jitter = covariance_of_blocks(12)
     L = np.zeros((12, 12))
-    factor_rows(M_C, jitter, np.arange(12), L, 0)
+    factor_rows(M_C, jitter, np.arange(12), L, 0, least_share(ESTIMATOR))
     before = L.copy()
     assert [join_rows(L, 5, at) for at in (7, 5, 4)] == [5, 5, 4]
     np.testing.assert_array_equal(L, before)

@@ -67,6 +67,12 @@ def test_more_replicas_extend_a_run_with_a_diverged_one(tail, tmp_path):
     np.testing.assert_array_equal(whole.kernels.M_C, extended.kernels.M_C)
 
 
+def test_the_bound_that_is_told_is_that_of_the_estimator(tail):
+    tail({0: 1e-3})
+    with pytest.warns(OutcomeWarning, match=r"1 of 4 replicas diverged.*more than 0\.0005 of the weight of the samples left"):
+        dmft.solve(RUN, quiet=True, estimator=dmft.Estimator(most_lost=5e-4))
+
+
 def test_fewer_than_half_are_no_result(tail, tmp_path):
     tail({0: 1e-3, 1: 1e-3, 3: 1e-3})
     with pytest.warns(OutcomeWarning, match="3 of 4 replicas diverged, the first at t = .*fewer than half: no result"):

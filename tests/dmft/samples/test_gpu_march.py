@@ -53,8 +53,8 @@ SMALL = Tiling(own=1, ahead=2, rows_ahead=3, warps=1, spread=6, equations=64)
 
 
 def march_of(p: Experiment, per_level: int | None, dtype, gpu=None, parts=PARTS, samples: int = 16, carriers: int = 16,
-             pairs: int = 0, tiling: Tiling | None = None) -> March:
-    sampling = Sampling(samples, 3, (0,), frozenset(parts), 0.01, estimator=Estimator(least_carriers=carriers), pairs=pairs)
+             pairs: int = 0, tiling: Tiling | None = None, by: Estimator = ESTIMATOR) -> March:
+    sampling = Sampling(samples, 3, (0,), frozenset(parts), 0.01, estimator=replace(by, least_carriers=carriers), pairs=pairs)
     tiling = tiling or (SMALL if isinstance(gpu, HostGpu) else TILING)
     return March(p, sampling, per_level, Wanted.plain(p.steps - p.hidden), Comm(), dtype, gpu, tiling)
 
@@ -86,6 +86,14 @@ def test_the_gpu_march_is_the_march(card, algorithm):
         np.testing.assert_allclose(got.curves[name], curve, rtol=close, atol=close / 10, err_msg=name)
     for name, kernel in want.kernels.items():
         np.testing.assert_allclose(got.kernels[name], kernel, rtol=10 * close, atol=close, err_msg=name)
+
+
+def test_pivots_are_held_to_what_the_estimator_says_on_both(card):
+    """To a tenth of the variance here, which those of gradient descent are below."""
+    p, by = problem("gd", 12), Estimator(jitter=0.01, least_of_jitter=10.0)
+    want, got, other = solved(p, 4, np.float64, by=by), solved(p, 4, np.float64, card, by=by), solved(p, 4, np.float64)
+    assert want.weights.number("floored") == got.weights.number("floored") > 5 > other.weights.number("floored")
+    assert_same_curves(want, got)
 
 
 @pytest.mark.parametrize("extra, loss, parts", [
