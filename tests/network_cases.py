@@ -68,9 +68,11 @@ def observed() -> Iterator[tuple[str, ...]]:
     functions = misfit, along
     for function in functions:
         dmft.register_observable(function.__name__, function)
-    yield tuple(function.__name__ for function in functions)
-    for function in functions:
-        del curves.registered[function.__name__]
+    try:
+        yield tuple(function.__name__ for function in functions)
+    finally:
+        for function in functions:
+            del curves.registered[function.__name__]
 
 
 def estimates(runs: list[CommitteeMarch], read) -> tuple[np.ndarray, np.ndarray]:

@@ -196,7 +196,9 @@ def strength(weights: UnitWeights, g_squared: float, share: float, spread: float
     """eps of the ridge; None where tangents have no noise. g_squared: <g.g>/p; share: K_T/K as far as it is trusted, 0 without
     tangents; spread: variance of g'_n sum_k T_nk over samples. Eq. [c-ibp]."""
     by = weights.estimator
-    s2 = assumed_variance(by, spread) if share else 1.0
+    if not share:
+        return by.ridge_floor * weights.known.trace
+    s2 = assumed_variance(by, spread)
     return strength_of(by, share, g_squared, weights.n, s2, weights.known.trace) if s2 > 0.0 else None
 
 

@@ -19,10 +19,10 @@ from dmft.model.network_errors import error_seconds
 from dmft.model.runfile import Run
 from dmft.model.two_times import SNAPSHOTS_HELD, kernel_bytes, snapshot_bytes
 from dmft.running.replica import WHOLE, Setup
-from dmft.running.resources import abreast, march_bytes
 from dmft.solvers.blocks import blocks_for
 from dmft.solvers.iterate import SUM_BLOCKS, iteration_bytes
 from dmft.solvers.march import card_has_equations
+from dmft.solvers.resources import abreast, march_bytes
 
 # Seconds for a sample and step of the march: a constant, per packed tangent of the history, and per slot of it. Measured on one
 # idle core: 0.98 us a sample after 140 steps of a full history, 0.56 us with 116 slots in blocks, 0.62 with 132 (persistent SGD),
@@ -41,7 +41,7 @@ ITERATE_SWEEPS = 60        # sweeps to converge at mixing 0.5; measured 55
 DRAW_ENTRY = 10e-9
 STEP_ENTRY, STEP_ENTRY_LARGE, LARGE_ENTRIES = 0.16e-9, 0.35e-9, 1e7
 # On one H200 (docs/notes/performance.md): seconds of a step, and for every solution in it: of the card, where it does the equations
-# (0.224 ms in all with one solution of 4000 samples, 0.304 with eight), or else of the host, a thread each (0.27 and 0.86); seconds
+# (0.224 ms in all with one solution of 4000 samples, 0.304 with eight), or else of the host, a thread each (0.29 and 0.95); seconds
 # per byte of samples on the card, and bytes a second at which the simulator reads its data.
 CARD_STEP, CARD_SOLUTION, GPU_STEP, GPU_SOLUTION, GPU_BYTE = 0.21e-3, 0.002e-3, 0.2e-3, 0.09e-3, 0.3e-12
 GPU_UNIT_STEP, GPU_UNIT_PAIR = 1.3e-3, 1.2e-9  # of a network: the host's seconds of a step, and per unit and pair of entries of Q
@@ -162,15 +162,16 @@ def _theory_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
 
 
 def _card_step(run: Run, replicas: int, reading: float) -> float:
-    """Seconds of a step of so many replicas with their companions, whose samples take the card so long. What the host does goes on
-    beside that, what the card does comes on top; of networks, whose replicas the host takes one after the other, with what it takes
-    later for errors on new samples."""
+    """Seconds of a step of so many replicas with their companions, whose samples take the card so long. What the card does besides
+    comes on top; what the host does comes on top for one solution, and with several goes on beside it, but for a part; of networks,
+    whose replicas the host takes one after the other, with what it takes later for errors on new samples."""
     setup, p = Setup.from_run(run), run.network.units
     if setup.experiment.network is None:
         solutions = replicas * sum(setup.share(name) for name in setup.solutions(0))
         if card_has_equations(setup.experiment, setup.wanted, setup.history(WHOLE)):
             return CARD_STEP + CARD_SOLUTION * solutions + reading
-        return max(GPU_STEP + GPU_SOLUTION * solutions, reading)
+        host = GPU_STEP + GPU_SOLUTION * solutions
+        return max(host, reading) + min(host, reading) / solutions
     filled = 1.0 if setup.per_level else 1 / 3  # on average, of the pairs of slots
     each = (setup.share(name) * (GPU_UNIT_STEP + GPU_UNIT_PAIR * filled * p * (p * setup.history(name).slots) ** 2)
             for name in setup.solutions(0))

@@ -25,7 +25,6 @@ from dmft.model.experiment import Experiment, known_errors, theory_experiment
 from dmft.model.runfile import Run
 from dmft.model.two_times import SNAPSHOTS_HELD, snapshot_bytes
 from dmft.result.statistics import BIAS, COLUMN, HISTORY_ERROR, Solution, finite_sample_bias, history_error
-from dmft.running.resources import FEWEST_BLOCKS, blocks_per_level, can_be_halved, check_memory, march_bytes
 from dmft.samples.card_steps import LAUNCHED_AHEAD
 from dmft.samples.gpu import Card
 from dmft.samples.sampling import PARTS, Sampling
@@ -34,6 +33,7 @@ from dmft.solvers.closed import ClosedMarch
 from dmft.solvers.guess import Guess
 from dmft.solvers.iterate import SUM_BLOCKS, Iteration, Options, iteration_bytes
 from dmft.solvers.march import March, march_blocks
+from dmft.solvers.resources import FEWEST_BLOCKS, blocks_per_level, can_be_halved, check_memory, march_bytes
 
 WHOLE, HALF, COARSE = "whole", "half", "coarse"
 NETWORK_POINTS = 128  # rows of the kernels that are kept of a network, whose entries are matrices

@@ -41,10 +41,10 @@ from dmft.running.cost import estimate, size_text
 from dmft.running.guesses import guess_from, guess_of
 from dmft.running.kept import resumable_state
 from dmft.running.replica import HALF, Replica, Setup, step_abreast, wanted_parts
-from dmft.running.resources import abreast
 from dmft.samples.card_steps import LAUNCHED_AHEAD
 from dmft.samples.gpu import Card
 from dmft.solvers.guess import Guess
+from dmft.solvers.resources import abreast
 
 HOPELESS = 4  # replicas that have all diverged, after which a target error is given up
 MOST_REPLICAS = 4096  # that target_error may ask for

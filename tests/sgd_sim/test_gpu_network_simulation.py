@@ -68,10 +68,11 @@ def test_networks_on_a_gpu_are_those_on_the_cpu(card, name):
     assert_close(stepped(run, card), want)
 
 
-def test_observables_are_averaged_on_the_card(card):
+@pytest.mark.parametrize("name", ["pair", slow("nesterov")])
+def test_observables_are_averaged_on_the_card(card, name):
     """Twin: with the field of the second direction in place of the first."""
     with observed() as names:
-        run = run_of("pair", observables=names)
+        run = run_of(name, observables=names)
         want, got = stepped(run), stepped(run, card)
         assert_close(got, want)
         misfit, along, loss = (recorded_rows(run).index(name) for name in (*names, "loss"))

@@ -14,7 +14,7 @@ from dmft.model.runfile import Run
 from dmft.result.concerns import IDENTITY_SHARE, UNSTABLE_SHARE, identity, largest
 from dmft.result.systematic import REMEDIES, Systematic, systematic_errors
 from dmft.result.theory import Kernels, Theory
-from dmft.running.resources import blocks_per_level, can_be_halved
+from dmft.solvers.resources import blocks_per_level, can_be_halved
 from workbench.inspection.aging import shown_waiting_times
 from workbench.inspection.kinds import Opened, ResultCheck, kind_of
 

@@ -141,7 +141,8 @@ extern "C" __global__ void __launch_bounds__(PART)
     if (there && s[i] >= 0.0) {
         for (int t = 0; t < DIRECTIONS; t++) own_kappa[t] = kappa[t * width + i];
         for (int r = 0; r < UNITS; r++)
-            f += present->a[r] * activation_s<double>(unit_field<double>(h[r * width + i], present->beta[r], present->m[r], own_kappa));
+            f += present->a[r] * activation_s<double>(
+                                     unit_field<double>(h[r * width + i], present->beta[r], present->m[r], own_kappa));
         average_values(f, y[i], own_kappa[0], terms);
         for (double &term : terms) term *= weight[i];
     }

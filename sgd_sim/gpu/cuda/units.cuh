@@ -209,11 +209,12 @@ step_units(i64 step, const double *settings, i64 lines, int ahead, int chunks, d
     if (threadIdx.x == 0 && bad > 0.0) live[instance] = 0, diverged_at[instance] = step;
 }
 
-// Put m, C, a, beta, the training loss, the error on fresh samples and what observables average into curves[instance, :, column]; one that is no number ends
-// the instance. Grid (instances).
+// Put m, C, a, beta, the training loss, the error on fresh samples and what observables average into curves[instance, :, column];
+// one that is no number ends the instance. Grid (instances).
 extern "C" __global__ void record_units(const double *parameters, const double *directions, const double *outputs,
-                                        const double *labels, const double *kappa, int rows, const double *test_outputs, const double *test_labels,
-                                        int tests, i64 step, double *curves, int column, int columns, int *live, i64 *diverged_at) {
+                                        const double *labels, const double *kappa, int rows, const double *test_outputs,
+                                        const double *test_labels, int tests, i64 step, double *curves, int column,
+                                        int columns, int *live, i64 *diverged_at) {
     extern __shared__ double shared[];
     const i64 instance = blockIdx.x;
     if (!live[instance]) return;

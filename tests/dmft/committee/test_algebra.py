@@ -9,9 +9,10 @@ from dmft.committee import algebra
 from dmft.committee.algebra import against, factor_lines, join_lines, keep_solved, solve_lines, times
 from dmft.committee.arrays import Block, UnitArrays
 from dmft.committee.steps import given_weights
-from dmft.equations.noise import factor_rows
+from dmft.equations.noise import factor_rows, least_share
+from dmft.equations.tuning import ESTIMATOR
 
-LEAST = 1e-11  # share of a variance that a pivot has
+LEAST = least_share(ESTIMATOR)  # of a variance that a pivot has
 ENDS = (8, 16, 24, 37)  # where rows of a matrix end, in groups of four rows
 
 

@@ -18,6 +18,8 @@ from dmft.committee.matrices import Matrices
 from dmft.core.errors import RunError
 from dmft.core.parallel import Comm
 from dmft.core.tree import flatten
+from dmft.equations.noise import least_share
+from dmft.equations.tuning import ESTIMATOR
 from dmft.model.activations import register_activation
 from dmft.samples.formulas import overshoots
 from dmft.samples.sampling import Sampling
@@ -33,7 +35,7 @@ pytestmark = pytest.mark.gpu
 THREE: dict[str, Any] = {"units": 3, "directions": 2, "alpha": 3.0, "m0": [[0.4, 0.1], [0.05, 0.3], [0.1, -0.2]], "kind": "sgd",
                          "second_layer": [0.8, -0.5, 1.1], "train": 0.05, "train_intercepts": 0.03, "constraint": "frobenius",
                          "temperature": 0.1, "momentum": 0.4, "batch_fraction": 0.5, "learning_rate": 0.05, "t_max": 1.2}
-LEAST = 1e-11  # share of a variance that a pivot has
+LEAST = least_share(ESTIMATOR)  # of a variance that a pivot has
 MANY = {**PAIR, "t_max": 2.6}
 BOTH = ("sobol", "ibp")
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {

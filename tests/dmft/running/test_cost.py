@@ -12,7 +12,7 @@ from dmft.model.network_errors import error_seconds
 from dmft.model.runfile import parse_run
 from dmft.running.cost import CARD_BYTES, DISK, START, estimate
 from dmft.running.replica import Replica, Setup
-from dmft.running.resources import MEMORY_SHARE
+from dmft.solvers.resources import MEMORY_SHARE
 from tests.network_cases import UNEQUAL, network_run
 from tests.run_files import run_text
 

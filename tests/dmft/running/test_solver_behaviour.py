@@ -19,9 +19,9 @@ from dmft.model.teacher import Teacher
 from dmft.result.statistics import ReplicaStatistics
 from dmft.running import runner
 from dmft.running.replica import HALF, WHOLE, Replica, Setup
-from dmft.running.resources import blocks_per_level, check_memory, march_bytes
 from dmft.solvers.blocks import blocks_for
 from dmft.solvers.iterate import SUM_BLOCKS, iteration_bytes
+from dmft.solvers.resources import blocks_per_level, check_memory, march_bytes
 from tests.marks import slow
 from tests.run_files import run_text
 from tests.solver_cases import ALGORITHMS, make_run
