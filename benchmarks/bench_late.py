@@ -110,7 +110,7 @@ def step(options: argparse.Namespace) -> None:
     rows = []
     for _ in range(options.rounds):
         for label, checkout in checkouts.items():
-            found = checkout.march(**asked, steps=10_000, late=LATE)
+            found = checkout.march(**asked, steps=10_000, late=LATE, blocks=options.blocks)
             rows.append([label, f"{found['seconds']:.1f}", f"{1e3 * found['late']:.3f}",
                          f"{found['bytes'] / options.samples / 1e3:.1f}", f"{found['m'][-1]:.4f}"])
     for checkout in checkouts.values():
@@ -128,6 +128,7 @@ def main() -> None:
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=1, help="of step")
+    parser.add_argument("--blocks", type=int, default=0, help="of step: of a level of the history, in both; default: that of each")
     parser.add_argument("--before", type=Path, metavar="PATH", help="a checkout of an earlier version")
     parser.add_argument("--cases", nargs="+", choices=list(CASES), metavar="CASE", default=list(CASES)[:6],
                         help="of solutions: " + "; ".join(CASES))

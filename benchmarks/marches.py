@@ -60,7 +60,8 @@ def answer(asked: dict) -> dict:
     if card:
         card.wait()
     ended = clock()
-    held = [march.per_sample(), *([march.per_tangent()] if hasattr(march, "per_tangent") else [])] if asked["late"] else []
+    names = "per_sample", "per_tangent", "own", "carried"  # the last two in earlier versions
+    held = [getattr(march, name)() for name in names if hasattr(march, name)] if asked["late"] else []
     return {"m": march.curves["m"].tolist(), "seconds": ended - began, "late": (ended - last) / max(asked["late"], 1),
             "bytes": sum(array.nbytes for part in held for array in part.values()),
             "columns": {name: array[-1].tolist() for name, array in march.columns.items()} if Wanted else {}}

@@ -57,6 +57,7 @@ def test_a_stalled_rank_is_named(crawling, fault, victim):
         os.kill(ranks[victim], signal.SIGSTOP)
         time.sleep(STALLED + 4.0)
         os.kill(ranks[victim], signal.SIGCONT)
+        time.sleep(3.0)                         # a sign of life, which comes every second, before the run is over
         brake.release()
         _, errors = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, errors
