@@ -269,10 +269,10 @@ class HostQueue:
             work()
         _waiting = None
 
-    def side_by_side(self, launches, beside):
-        beside()
-        if launches:
-            launches()
+    def beside(self, *launches):
+        for each in launches:
+            each()
+        return [lambda: None for _ in launches]
 
     def mark(self):
         return partial(self._end, self._ended + len(self._waiting))

@@ -14,9 +14,10 @@ SIMULATOR, SIMULATED_NETWORKS = "sgd_sim/test_gpu_simulator.py::", "sgd_sim/test
 LAUNCHED = {
     f"{MARCH}test_single_precision_tangents[emulated]": {
         "dmft/samples/cuda/march.cu": "fields bounds row_sums move next_tangents merge_columns merge_rows",
-        "dmft/samples/cuda/common.cuh": "add_parts", "dmft/core/cuda/exact_sum.cuh": "exact_totals",
-        "dmft/equations/cuda/equations.cu": "row_and_step enter_step"},
-    f"{MARCH}test_rows_of_a_random_start[emulated-sobol alone]": {"dmft/samples/cuda/march.cu": "overlap_terms"},
+        "dmft/core/cuda/exact_sum.cuh": "exact_totals",
+        "dmft/equations/cuda/equations.cu": "row_and_step noise_given_past enter_step"},
+    f"{MARCH}test_rows_of_a_random_start[emulated-sobol alone]": {
+        "dmft/samples/cuda/march.cu": "overlap_terms", "dmft/samples/cuda/common.cuh": "add_parts"},
     "dmft/model/test_sample_averages.py::test_lost_samples_count_with_zero[emulated]": {"dmft/samples/cuda/march.cu": "averages"},
     f"{NETWORKS}test_networks_on_a_gpu_are_those_on_the_cpu[emulated-one unit]": {
         "dmft/committee/cuda/units.cu": "fields row_sums bounds response_sums move",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Hashable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -78,14 +78,16 @@ class Queue:
                 self._recorded[name] = self._stream.end_capture()
             self._recorded[name].launch()
 
-    def side_by_side(self, launches: Callable[[], None] | None, beside: Callable[[], None]) -> None:
-        """Within `run`: let the card do what two functions launch at the same time. What follows waits for both."""
+    def beside(self, *launches: Callable[[], None]) -> list[Callable[[], None]]:
+        """Within `run`: let the card do what these functions launch, one after the other, beside what follows. The functions that
+        come back, the last of which must be called, make what follows them wait for each."""
         self._side.wait_event(self._stream.record())
+        done: list[Callable[[], None]] = []
         with self._side:
-            beside()
-        if launches:
-            launches()
-        self._stream.wait_event(self._side.record())
+            for each in launches:
+                each()
+                done.append(partial(self._stream.wait_event, self._side.record()))
+        return done
 
     def mark(self) -> Callable[[], object]:
         """A function that waits until everything is done that is in the queue now."""

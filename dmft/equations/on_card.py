@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -18,8 +18,17 @@ from dmft.core.compiled import FREE, UNCOUNTED, record
 from dmft.core.cuda_numbers import defines, enum
 from dmft.core.device import CUDA, WARP, source
 from dmft.core.to_cuda import CudaFunctions, NoCuda
-from dmft.equations import blocks
-from dmft.equations.blocks import COUNTS, BlockTable, beside, blocks_of, kernel_weights
+from dmft.equations.blocks import (
+    COUNTS,
+    IN_ORDER,
+    NONE,
+    SIZE,
+    BlockTable,
+    beside,
+    blocks_of,
+    kernel_weights,
+    spread_within,
+)
 from dmft.equations.history import History
 from dmft.equations.ibp import FieldOverlaps
 from dmft.equations.noise import backward, dot, forward, join_rows, largest, total
@@ -34,12 +43,25 @@ from dmft.equations.recursion import (
     row_products,
 )
 from dmft.equations.rows import LOST, SCALARS, InUse, escaped, estimate, too_many, unbounded
-from dmft.equations.state import ESTIMATING, GIVEN, PRESENT, ROW_K_R, ROW_M_C, SAMPLE_RATES, STEP_RECORD, WORK_VECTORS
-from dmft.equations.steps import into_past, row_steps, scaled
+from dmft.equations.state import (
+    CHI_WEIGHTS,
+    ESTIMATING,
+    FACTOR,
+    GIVEN,
+    JITTER,
+    MEMORY,
+    PRESENT,
+    ROW_K_R,
+    ROW_M_C,
+    SAMPLE_RATES,
+    STEP_RECORD,
+    WORK_VECTORS,
+)
+from dmft.equations.steps import given_past, noise_into_past, row_steps, scaled, weights_into_past
 from dmft.model.constraints import Constraint, Sphere
 
 EQUATION_SOURCES = Path(__file__).parent / "cuda"
-EQUATION_KERNELS = ("exact_totals", "row_and_step", "enter_step")
+EQUATION_KERNELS = ("exact_totals", "row_and_step", "noise_given_past", "enter_step")
 KEPT_VECTORS = 6  # of a record: row n of M_C and K_R, then `vectors`
 NOW_NUMBERS = len(STEP_RECORD.names or ())
 LEFT_OUT, SOUND, EXPLODED, ESCAPED = range(4)  # how a row came out on the card: not asked for, sound, or diverged
@@ -52,18 +74,21 @@ STEP_ORDERS = record(moves=int, hidden=int, thermal=float, fraction=float, p_on=
 
 # Rows of what is told of the neighbours of each block, in order of time: as `beside` gives it, and which blocks it is a neighbour
 # of.
-OLDEST, NEWEST, STEPS, STEPS_NEWER, REACH_FROM, REACH_TO = range(6)
-NEIGHBOUR_ROWS = {"OLDEST": OLDEST, "NEWEST": NEWEST, "STEPS": STEPS, "STEPS_NEWER": STEPS_NEWER, "REACH_FROM": REACH_FROM,
-              "REACH_TO": REACH_TO}
-TO_OLDER, TO_NEWER = range(2)
-SHARE_ROWS = {"TO_OLDER": TO_OLDER, "TO_NEWER": TO_NEWER}
+OLDEST, NEWEST, REACH_FROM, REACH_TO = range(4)
+NEIGHBOUR_ROWS = {"OLDEST": OLDEST, "NEWEST": NEWEST, "REACH_FROM": REACH_FROM, "REACH_TO": REACH_TO}
+# And what the slope within a block adds, `spread_within`, for one of what is summed up over the block itself, its older and its
+# newer neighbours; then what a step of these and of the block itself gets of it.
+WITHIN_OWN, WITHIN_OLDER, WITHIN_NEWER, TO_OLDER, TO_NEWER, OF_OWN = range(6)
+SHARE_ROWS = {"WITHIN_OWN": WITHIN_OWN, "WITHIN_OLDER": WITHIN_OLDER, "WITHIN_NEWER": WITHIN_NEWER, "TO_OLDER": TO_OLDER,
+              "TO_NEWER": TO_NEWER, "OF_OWN": OF_OWN}
+TABLE_ROWS = len(NEIGHBOUR_ROWS) + len(SHARE_ROWS)  # of a page
 
 _LINE, _TABLE = Cells("real"), Cells("real", 2)
 _COUNTS = Struct.of_record("Counts", COUNTS)
 _NOW, _GIVEN, _BY = (Struct.of_record(*each) for each in (("Now", STEP_RECORD), ("Given", GIVEN), ("By", ESTIMATING)))
 _USE = Struct.of("Use", stein="bool", identity="bool", share="real", trusted="real", faint="real", late="real")
 _BLOCKS = Struct.of("Blocks", slots=Cells("int", 2), levels=Cells("int", 2), counts=_COUNTS)
-_RULE = Struct.of("Rule", slopes="bool", stop=Cells("int"), beside=Cells("int", 2), shares=_TABLE, spread=_TABLE)
+_RULE = Struct.of("Rule", slopes="bool", stop=Cells("int"), beside=Cells("int", 2), shares=_TABLE, spread=_LINE)
 _SOLUTION = Struct.of("Solution", matrices=Cells("real", 3), ridge=_TABLE, vectors=_TABLE, work=_TABLE, drive=_TABLE, now=_NOW)
 _MADE = {StepCoefficients: Struct.of("StepCoefficients", eta="real", keep="real", memory=_LINE),
          Correlations: Struct.of("Correlations", Q=_TABLE, Q_row=_LINE, Q_now="real"),
@@ -81,10 +106,12 @@ def translated() -> str:
     """The equations."""
     functions = BlockFunctions(_BY_HAND, _MADE)
     common: dict[str, Any] = {"given": _GIVEN, "by": _BY, "blocks": _BLOCKS, "one": _SOLUTION}
+    functions.add(given_past, {name: common[name] for name in ("by", "blocks", "one")})
     functions.add(estimate, {**common, "sums": _LINE, "use": _USE, "rule": _RULE})
     functions.add(row_steps, {**common, "known": "bool", "drawn": "bool", "rule": _RULE})
     functions.add(scaled, {name: common[name] for name in ("given", "one")})
-    functions.add(into_past, {**common, "drawn": "bool"})
+    for into_past in (noise_into_past, weights_into_past):
+        functions.add(into_past, {**common, "drawn": "bool"})
     return functions.text
 
 
@@ -104,19 +131,80 @@ def can_be_translated(constraint: Constraint) -> bool:
         return False
 
 
-def equations_source(constraint: Constraint, use: InUse, slopes: bool, staged: bool, threads: int) -> str:
-    """The whole source. slopes: whether kernels vary within blocks; staged: whether vectors lie in shared memory; threads: of a
-    block."""
-    codes = {"SIZE": blocks.SIZE, "IN_ORDER": blocks.IN_ORDER, "NONE": blocks.NONE, "ROW_M_C": ROW_M_C, "ROW_K_R": ROW_K_R,
-             "WORK_VECTORS": WORK_VECTORS, "LOST": LOST, "SCALARS": SCALARS, "NOW_NUMBERS": NOW_NUMBERS,
+class Room(NamedTuple):
+    """What lies in the shared memory of a block of threads: a number a thread; rows of a matrix that are under way; of a solve the
+    inverses of blocks on the diagonal and the unknowns; and where there is room vectors and tables, too."""
+
+    threads: int
+    slots: int
+    solve_rows: int  # of a group of unknowns
+    rows: int  # under way
+    staged: bool
+
+    @property
+    def width(self) -> int:
+        """Of a row: so that a number of every row of a group can be read at once, and rows begin at a multiple of 16 bytes."""
+        return (self.slots + 13) // 16 * 16 + 2
+
+    @property
+    def inverses(self) -> int:
+        """Where they begin."""
+        return self.threads + self.rows * self.width
+
+    @property
+    def of_inverses(self) -> int:
+        """Numbers of these."""
+        return -(-self.slots // self.solve_rows) * self.solve_rows * (self.solve_rows + 1)
+
+    @property
+    def lines(self) -> int:
+        """Where the two lines of a solve begin."""
+        return self.inverses + self.of_inverses
+
+    @property
+    def arrays(self) -> int:
+        """Where vectors and tables begin."""
+        return self.lines + 2 * self.width + 2
+
+    @property
+    def numbers(self) -> int:
+        lines = 4 + WORK_VECTORS + 2 + 1 + 4 + 1 + TABLE_ROWS
+        return self.arrays + (lines * self.slots + len(GIVEN.names or ()) + len(ESTIMATING.names or ()) if self.staged else 0)
+
+    @property
+    def solve_stages(self) -> int:
+        return self.rows // self.solve_rows
+
+    @classmethod
+    def within(cls, limit: int, threads: int, slots: int) -> Room:
+        """The best one that fits into so many bytes: two groups at least, of 16 unknowns if it can be, and everything staged."""
+        for solve_rows in (16, 8, 4, 2):
+            for staged in (True, False):
+                empty = cls(threads, slots, solve_rows, 0, staged)
+                rows = min((limit // 8 - empty.numbers) // empty.width, -(-slots // solve_rows) * solve_rows)
+                if rows >= 2 * solve_rows or rows > slots:
+                    return empty._replace(rows=max(rows, 2 * solve_rows))
+        raise AssertionError(f"{slots} slots")
+
+
+def equations_source(constraint: Constraint, use: InUse, slopes: bool, room: Room) -> str:
+    """The whole source. slopes: whether kernels vary within blocks."""
+    names = STEP_RECORD.names or ()
+    codes = {"SIZE": SIZE, "IN_ORDER": IN_ORDER, "NONE": NONE, "ROW_M_C": ROW_M_C, "ROW_K_R": ROW_K_R, "WORK_VECTORS": WORK_VECTORS,
+             "MEMORY": MEMORY, "CHI_WEIGHTS": CHI_WEIGHTS, "FACTOR": FACTOR, "JITTER": JITTER, "LOST": LOST, "SCALARS": SCALARS,
+             "NOW_NUMBERS": NOW_NUMBERS, "AT_FACTOR_FROM": names.index("factor_from"), "AT_FLOORED": names.index("floored"),
              "GIVEN_NUMBERS": len(GIVEN.names or ()), "MOVING_NUMBERS": len(STEP_ORDERS.names or ()),
-             "COUNT_NUMBERS": len(COUNTS.names or ()), **ROW_OUTCOMES, **NEIGHBOUR_ROWS, **SHARE_ROWS}
-    numbers: dict[str, Any] = {"STAGED": int(staged), "SLOPES": int(slopes), "EQUATION_THREADS": threads, "LANES": WARP,
+             "BY_NUMBERS": len(ESTIMATING.names or ()), "COUNT_NUMBERS": len(COUNTS.names or ()),
+             "NEIGHBOUR_LINES": len(NEIGHBOUR_ROWS), "SHARE_LINES": len(SHARE_ROWS), **ROW_OUTCOMES, **NEIGHBOUR_ROWS, **SHARE_ROWS}
+    numbers: dict[str, Any] = {"STAGED": int(room.staged), "SLOPES": int(slopes), "EQUATION_THREADS": room.threads, "LANES": WARP,
+                               "WARPS": room.threads // WARP, "STREAM_AT": room.threads, "STREAM_WIDTH": room.width,
+                               "SOLVE_ROWS": room.solve_rows, "SOLVE_STAGES": room.solve_stages, "INVERSES_AT": room.inverses,
+                               "BLOCKS_NUMBERS": room.of_inverses, "LINES_AT": room.lines, "KNOWN_AT": room.arrays - 2,
+                               "ARRAYS_AT": room.arrays, "PAIRED": int(room.slots % 2 == 0),
                                "EXACT_BASE": repr(exact_sum.BASE)}
     for name, value in use._asdict().items():
         numbers[f"USE_{name.upper()}"] = int(value) if isinstance(value, bool) else repr(float(value)).replace("inf", "(1.0 / 0.0)")
-    spread = CudaFunctions("block_").add(blocks.spread_within, dict.fromkeys(("w", "steps", "steps_newer"), "int")).text
-    return "\n".join((enum(codes), defines(numbers), source(CUDA / "exact_sum.cuh"), CELL_TYPES, structs_source(_STRUCTS), spread,
+    return "\n".join((enum(codes), defines(numbers), source(CUDA / "exact_sum.cuh"), CELL_TYPES, structs_source(_STRUCTS),
                       source(EQUATION_SOURCES / "algebra.cuh"), translated(), _scalars(constraint),
                       source(EQUATION_SOURCES / "equations.cu")))
 
@@ -144,13 +232,18 @@ def take_records(found, places, kept, numbers, work, vectors, sums):
 
 @njit(**UNCOUNTED)
 def _write_neighbours(at, rule, tables, whole, shares):
-    """Into whole (6, slots) and shares (2, slots), for the blocks of a solution in order of time."""
+    """Into whole (NEIGHBOUR_ROWS, slots) and shares (SHARE_ROWS, slots), for the blocks of a solution in order of time."""
     table = blocks_of(tables, at)
     count = table.counts.blocks if rule.slopes else 0
     for i in range(count):
-        found = beside(rule, table, i) if i > 0 else (0, 0, 0, 0, 0.0, 0.0)
-        whole[OLDEST, i], whole[NEWEST, i], whole[STEPS, i], whole[STEPS_NEWER, i] = found[0], found[1], found[2], found[3]
-        shares[TO_OLDER, i], shares[TO_NEWER, i] = found[4], found[5]
+        oldest, newest, steps, steps_newer, to_older, to_newer = beside(rule, table, i) if i > 0 else (0, 0, 0, 0, 0.0, 0.0)
+        w = table.slots[SIZE, table.slots[IN_ORDER, i]]
+        law = w, steps, steps_newer, to_older, to_newer
+        shares[WITHIN_OWN, i] = spread_within(*law, 1.0, 0.0, 0.0)
+        shares[WITHIN_OLDER, i], shares[WITHIN_NEWER, i] = spread_within(*law, 0.0, 1.0, 0.0), spread_within(*law, 0.0, 0.0, 1.0)
+        shares[TO_OLDER, i], shares[TO_NEWER, i] = to_older / max(steps, 1), to_newer / max(steps_newer, 1)
+        shares[OF_OWN, i] = (to_older + to_newer) / w
+        whole[OLDEST, i], whole[NEWEST, i] = oldest, newest
         whole[REACH_FROM, i] = whole[REACH_TO, i] = i
     for i in range(count):
         for p in range(whole[OLDEST, i], whole[NEWEST, i] + 1):
@@ -165,7 +258,7 @@ class Pages:
         self.given, self.moving = len(GIVEN.names or ()), len(STEP_ORDERS.names or ())
         self.table = 4 * self.slots + 5 * self.levels + len(COUNTS.names or ())
         self.first = self.given + self.moving
-        self.numbers = self.first + 2 * self.table + 8 * self.slots
+        self.numbers = self.first + 2 * self.table + TABLE_ROWS * self.slots
 
     def write_settings(self, page: np.ndarray, given: tuple, moving: tuple) -> None:
         page[: self.given].view(GIVEN)[0] = given
@@ -180,5 +273,6 @@ class Pages:
 
     def write_neighbours(self, page: np.ndarray, rule: Any, tables: BlockTable, at: int) -> None:
         rest = page[self.first + 2 * self.table : self.numbers]
-        _write_neighbours(at, rule, tables, rest[: 6 * self.slots].reshape(6, -1),
-                          rest[6 * self.slots :].view(np.float64).reshape(2, -1))
+        whole = len(NEIGHBOUR_ROWS) * self.slots
+        _write_neighbours(at, rule, tables, rest[:whole].reshape(len(NEIGHBOUR_ROWS), -1),
+                          rest[whole:].view(np.float64).reshape(len(SHARE_ROWS), -1))

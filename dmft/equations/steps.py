@@ -155,8 +155,8 @@ def inertial(given, blocks, one):
 
 @njit(**IN_PLACE)
 def step_from_row(given, rule, blocks, one):
-    """What follows from row n, before the step is scaled, as in `unscaled`. The state stays at step n; `advance` moves on. Eqs.
-    [dmft-m], [dmft-nu]."""
+    """What follows from row n, before the step is scaled, as in `unscaled`. The state stays at step n; `weights_into_past`
+    moves on. Eqs. [dmft-m], [dmft-nu]."""
     now = one.now
     unscaled(given, rule, blocks, one)
     m_u = (given.inertia - given.eta * given.ridge) * now.m - given.eta * now.mu  # [dmft-m], [ridge]
@@ -225,32 +225,54 @@ def next_numbers(one):
     now.Q_now, now.m, now.b, now.n = now.next_Q, now.next_m, now.next_b, now.n + 1
 
 
+@njit(**INNER)
+def merged_matrix(blocks, A):
+    """And in a matrix."""
+    for k in range(blocks.counts.moved):
+        merge_matrix(A, blocks.levels[OLDER, k], blocks.levels[NEWER, k], blocks.levels[INTO, k])
+
+
 @njit(**IN_PLACE)
-def advance(given, by, blocks, one):
-    """Enter row n into the past, in which the history has made room for it, and move to step n+1."""
-    now, slot, levels, x, r = one.now, blocks.counts.slot, blocks.levels, one.work[X], one.work[NEXT_R]
+def noise_into_past(drawn, given, by, blocks, one):
+    """Enter row n of M_C into the past, in which the history has made room for it. drawn: whether samples need the noise; what the
+    row adds to the factor is then known before it is asked for, while a card is at work."""
+    now, slot, jitter = one.now, blocks.counts.slot, one.vectors[JITTER]
+    merged(blocks, jitter)
+    merged(blocks, one.work[ROW_M_C])
+    jitter[slot] = by.jitter * now.M_C_now
+    if given.sampled:
+        merged_matrix(blocks, one.matrices[OF_M_C])
+        enter(one.matrices[OF_M_C], one.work[ROW_M_C], slot, now.M_C_now)
+        for k in range(blocks.counts.joined):
+            now.factor_from = join_rows(one.matrices[FACTOR], now.factor_from, blocks.levels[JOINS, k])
+    if drawn:
+        factor_past(by, blocks, one)
+
+
+@njit(**IN_PLACE)
+def weights_into_past(drawn, given, by, blocks, one):
+    """Enter the rest of row n into the past, and move to step n+1. drawn: as of `noise_into_past`."""
+    now, slot, x, r = one.now, blocks.counts.slot, one.work[X], one.work[NEXT_R]
     if given.looks_ahead:
         nesterov_point(given, blocks, one)
-    for which in range(OF_M_C + 1 if given.sampled else OF_M_C):
-        for k in range(blocks.counts.moved):
-            merge_matrix(one.matrices[which], levels[OLDER, k], levels[NEWER, k], levels[INTO, k])
-    for which in range(QW_ROW):
-        merged(blocks, one.vectors[which])
-    merged(blocks, one.work[ROW_M_C])
+    for which in range(OF_M_C):
+        merged_matrix(blocks, one.matrices[which])
+    merged(blocks, one.vectors[Q_ROW])
+    merged(blocks, one.vectors[R_ROW])
+    merged(blocks, one.vectors[M_PAST])
     merged(blocks, x)
     merged(blocks, r)
     enter(one.matrices[OF_Q], one.vectors[Q_ROW], slot, now.Q_now)
-    if given.sampled:
-        enter(one.matrices[OF_M_C], one.work[ROW_M_C], slot, now.M_C_now)
-    one.vectors[JITTER, slot], one.vectors[M_PAST, slot] = by.jitter * now.M_C_now, now.m
+    one.vectors[M_PAST, slot] = now.m
     for j in each(len(x)):
         one.matrices[OF_R, slot, j] = one.vectors[R_ROW, j]
         one.vectors[Q_ROW, j], one.vectors[R_ROW, j] = x[j], r[j]
     one.vectors[Q_ROW, slot], one.vectors[R_ROW, slot] = now.next_with_last, now.next_R
     next_numbers(one)
     for k in range(blocks.counts.joined if given.sampled else 0):
-        now.factor_from = join_rows(one.matrices[FACTOR], now.factor_from, levels[JOINS, k])
-        now.ridge_from = join_rows(one.ridge, now.ridge_from, levels[JOINS, k])
+        now.ridge_from = join_rows(one.ridge, now.ridge_from, blocks.levels[JOINS, k])
+    if drawn and now.ridge_eps > 0.0 and factor_ridge(by, blocks, one) == 0:
+        now.ridge_from = blocks.counts.blocks
 
 
 @njit(**IN_PLACE)
@@ -262,17 +284,6 @@ def row_steps(known, drawn, given, by, rule, blocks, one):
     step_from_row(given, rule, blocks, one)
     if drawn:
         given_past(by, blocks, one)
-
-
-@njit(**IN_PLACE)
-def into_past(drawn, given, by, blocks, one):
-    """`advance`. drawn: whether samples need the noise; what step n adds to the factors is then known before it is asked for, while
-    a card is at work."""
-    advance(given, by, blocks, one)
-    if drawn:
-        factor_past(by, blocks, one)
-        if one.now.ridge_eps > 0.0 and factor_ridge(by, blocks, one) == 0:
-            one.now.ridge_from = blocks.counts.blocks
 
 
 # Of the solutions at some places, one after the other; each has numbers of its own alone, so that company changes no bit.
@@ -292,9 +303,11 @@ def scale_steps(places, given, solutions):
 
 @njit(**FREE, error_model="numpy")
 def advance_all(places, drawn, given, by, tables, solutions):
-    """`into_past`."""
+    """`noise_into_past` and `weights_into_past`, of which neither needs what the other changes."""
     for at in places:
-        into_past(drawn, given[0], by[0], blocks_of(tables, at), solution_of(solutions, at))
+        blocks, one = blocks_of(tables, at), solution_of(solutions, at)
+        noise_into_past(drawn, given[0], by[0], blocks, one)
+        weights_into_past(drawn, given[0], by[0], blocks, one)
 
 
 @njit(**FREE)

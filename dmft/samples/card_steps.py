@@ -7,20 +7,37 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from dmft.core.device import WARP
 from dmft.equations.blocks import BlockTable, push_steps
-from dmft.equations.on_card import EQUATION_KERNELS, KEPT_VECTORS, NOW_NUMBERS, Pages, equations_source, take_records
+from dmft.equations.on_card import (
+    EQUATION_KERNELS,
+    KEPT_VECTORS,
+    NOW_NUMBERS,
+    Pages,
+    Room,
+    equations_source,
+    take_records,
+)
 from dmft.equations.rows import GROUPS, SCALARS, InUse
 from dmft.equations.state import GIVEN, WORK_VECTORS, one_of
 from dmft.equations.stepping import Settings
 from dmft.samples.launches import Company
 from dmft.samples.written_steps import planned_step
 
-LAUNCHED_AHEAD = 16  # steps that are launched before the first of them is collected; an even number
-SUM_THREADS = 128
+LAUNCHED_AHEAD = 32  # steps that are launched before the first of them is collected; an even number
+SUM_THREADS = 512
+
+
+class Launched(NamedTuple):
+    """How a step is launched among others."""
+
+    summed: bool  # its sums over all samples, which are on several ranks, come from the host
+    first: bool  # its page is not there yet
+    more: bool  # the next step is launched behind it, whose page it brings along
 
 
 class CardSteps:
@@ -31,10 +48,9 @@ class CardSteps:
         first, threads = company.members[0], company.tiling.equations
         gpu, slots, several, history = company.gpu, company.slots, company.solutions, first.history
         self.company, self.ahead, self.threads, self.pages = company, ahead, threads, Pages(history)
-        tables = 12 if history.rule.slopes else 0
-        room = 8 * (2 * threads + (4 + WORK_VECTORS + 2 + 3 + tables) * slots)
-        self.shared = room if room <= gpu.shared_bytes else 16 * threads
-        text = equations_source(first.experiment.constraint, use, bool(history.rule.slopes), self.shared == room, threads)
+        room = Room.within(gpu.shared_bytes, threads, slots)
+        self.shared = 8 * room.numbers
+        text = equations_source(first.experiment.constraint, use, bool(history.rule.slopes), room)
         self.kernel = gpu.kernels(text, EQUATION_KERNELS)
         self.columns = SCALARS + GROUPS * slots
         self.record_width = 1 + NOW_NUMBERS + SCALARS + KEPT_VECTORS * slots
@@ -44,8 +60,9 @@ class CardSteps:
         self.totals, self.wanted = gpu.mirror((several, self.columns)), gpu.mirror(several, np.int32)
         self.alive, self.now = gpu.zeros(several, np.int32), gpu.zeros((several, NOW_NUMBERS))
         self.matrices, self.ridge = gpu.zeros((several, 4, slots, slots)), gpu.zeros((several, slots, slots))
+        self.inverses, self.settled = gpu.zeros((several, 2, room.of_inverses)), gpu.zeros(several, np.int32)
         self.vectors, self.work = gpu.zeros((several, 4, slots)), gpu.zeros((several, WORK_VECTORS, slots))
-        self.spread = gpu.zeros((several, 3, slots))
+        self.spread = gpu.zeros((several, slots))
         self.stop, self.by = gpu.put(history.rule.stop), gpu.put(first.by.view(np.float64))
         self._sent, self._fetched = False, True
         self.launched = range(0)  # rows
@@ -77,6 +94,7 @@ class CardSteps:
             for mine, host in self._arrays():
                 self.company.gpu.fill(mine, host)
             self.company.gpu.fill(self.alive, np.ones(self.company.solutions, np.int32))
+            self.company.gpu.fill(self.settled, np.zeros(self.company.solutions, np.int32))
             self._sent = True
 
     # --- steps -------------------------------------------------------------------------------------------------
@@ -100,11 +118,16 @@ class CardSteps:
         tables = BlockTable(*(array.copy() for array in here))  # as they will be
         count = 1 if totals is not None else min(self.ahead, company.experiment.steps + 1 - n)
         self.launched, self._fetched = range(n, n + count), False
+        present = self._write_page(n, rule, tables)
         for row in self.launched:
-            self._launch_step(row, rule, tables, totals is not None)
+            more = row + 1 in self.launched
+            coming = self._write_page(row + 1, rule, tables) if more else present
+            self._launch_step(row, present, Launched(totals is not None, row == n, more))
+            present = coming
         company.have_summed(places)
 
-    def _launch_step(self, n: int, rule: Any, tables: BlockTable, summed: bool) -> None:
+    def _write_page(self, n: int, rule: Any, tables: BlockTable) -> tuple[bool, bool]:
+        """Whether there is a step from row n, and whether blocks merge in it; the tables are then those after it."""
         company, k = self.company, n % LAUNCHED_AHEAD
         e, page, plan = company.experiment, self.page[k].host, self.page[k].host[self.pages.numbers :]
         moves, then, step = n < e.steps, min(n + 1, e.steps - 1), min(n, e.steps - 1)
@@ -118,36 +141,54 @@ class CardSteps:
             push_steps(n, np.zeros(1, np.int64), rule, tables)
             self.pages.write_blocks(page, tables, 0, True)
             company.write_move(n, 0, tables, plan)
-        merging = moves and bool(planned_step(plan)[0].merges)
-        company.n = n + moves
-        company.queue.run(("whole", k, int(e.loss_n[company.n]), moves, merging, summed),
-                          partial(self._step, k, moves, merging, summed))
+        return moves, moves and bool(planned_step(plan)[0].merges)
+
+    def _launch_step(self, n: int, present: tuple[bool, bool], how: Launched) -> None:
+        company, k = self.company, n % LAUNCHED_AHEAD
+        company.n = n + present[0]
+        name = "whole", k, int(company.experiment.loss_n[company.n]), *present, how
+        company.queue.run(name, partial(self._step, k, *present, how))
         self._done[k] = company.queue.mark()
 
-    def _step(self, k: int, moves: bool, merging: bool, summed: bool) -> None:
+    def _step(self, k: int, moves: bool, merging: bool, how: Launched) -> None:
         """All launches of a step."""
         company, solutions = self.company, self.company.solutions
-        self.page[k].send()
-        if summed:
+        if how.first:
+            self.page[k].send()
+        if how.summed:
             self.totals.send()
         else:
-            self.kernel["exact_totals"]((-(-self.columns // SUM_THREADS), 1, solutions), (SUM_THREADS,), (
-                self.wanted.device, np.int32(company.blocks), np.int32(self.columns), company.row.sums.device, self.totals.device),
-                0)
-        sizes, state = (np.int32(company.slots), np.int32(self.pages.levels)), (self.matrices, self.ridge, self.vectors, self.work,
-                                                                                self.spread, self.now, company.rates.device)
+            self.kernel["exact_totals"]((-(-self.columns // WARP), 1, solutions), (SUM_THREADS,), (
+                self.wanted.device, np.int32(company.blocks), np.int32(company.parts), np.int32(self.columns), company.row.partial,
+                self.totals.device), 24 * SUM_THREADS)
+        sizes = np.int32(company.slots), np.int32(self.pages.levels)
+        state = (self.matrices, self.ridge, self.inverses, self.settled, self.vectors, self.work, self.spread, self.now,
+                 company.rates.device)
         on, grid, prescribed = company.on.device, (1, 1, solutions), (self.page[k].device, self.stop, self.by)
         self.kernel["row_and_step"](grid, (self.threads,), (
             self.wanted.device, self.alive, on, *sizes, np.int32(self.columns), np.int32(self.record_width), *prescribed,
             self.totals.device, *state, company.present.device, self.record[k].device), self.shared)
 
-        def enter() -> None:
-            self.record[k].fetch()
-            if moves:
-                self.kernel["enter_step"](grid, (self.threads,), (on, *sizes, *prescribed, *state), self.shared)
+        if not moves:
+            return self.record[k].fetch()
 
-        plan = self.page[k].device[self.pages.numbers :]
-        company.queue.side_by_side(partial(company.move_and_sum, merging, plan) if moves else None, enter)
+        def noise() -> None:
+            self.kernel["noise_given_past"](grid, (self.threads,), (
+                on, *sizes, *prescribed, *state, np.int32(self.record_width), self.record[k].device), self.shared)
+
+        def enter() -> None:
+            if how.more:
+                self.page[(k + 1) % LAUNCHED_AHEAD].send()
+            self.record[k].fetch()
+            self.kernel["enter_step"]((1, 2, solutions), (self.threads,), (on, *sizes, *prescribed, *state), self.shared)
+
+        company.use_plan(self.page[k].device[self.pages.numbers :])
+        drawn, entered = company.queue.beside(noise, enter)
+        company.move_tangents(merging)
+        drawn()
+        company.move()
+        company.sum()
+        entered()
 
     def found(self, n: int) -> np.ndarray:
         """What the step from row n found, (solutions, record_width), once it has."""

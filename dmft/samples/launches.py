@@ -58,14 +58,16 @@ class Tiling(NamedTuple):
     """How the work of a step is cut up for a card. It changes results by rounding alone."""
 
     own: int = 4  # fours of samples that a thread sums up: a part of a block has at most own x 128 samples; 8 at most
-    ahead: int = 2  # slots of the past, of four samples, that a thread loads before it uses them
+    ahead: int = 4  # slots of the past, of four samples, that a thread loads before it uses them
     rows_ahead: int = 8  # rows of tangents, of four samples, that a thread loads before it uses them
     warps: int = 4  # warps of a block of threads, 8 at most
     equations: int = 512  # threads of a block that does the equations of a solution
+    row_shares: int = 8  # warps of a block that share out the rows of the tangents of the same samples, where these are few
     spread: int = 10_000  # warps that sum up the rows side by side, about: enough that those which finish last cost little
 
 
 TILING = Tiling()
+FEW_CARRIERS = 1024  # samples with tangents that are few
 
 
 class Sums:
@@ -89,7 +91,8 @@ class Company:
     def __init__(self, gpu: Gpu, experiment: Experiment, history: History, draws: Draws, block: int, sampling: Sampling, dtype,
                  tiling: Tiling, make_steps: Callable[[Company], Any] | None = None) -> None:
         count, slots = len(draws.h), history.slots
-        most = gpu.shared_bytes // HELD_BYTES - max(tiling.rows_ahead, tiling.ahead * MOVERS)
+        self.row_shares = tiling.row_shares if int(draws.carrier.sum()) <= FEW_CARRIERS else 1
+        most = gpu.shared_bytes // HELD_BYTES - max(tiling.rows_ahead * self.row_shares, tiling.ahead * MOVERS)
         if slots > most:
             raise RunError(f'[theory] device = "gpu": a history of {slots} steps one by one is too long for this card, which takes '
                            f'{most}; take history = "dyadic", or device = "cpu"')
@@ -109,7 +112,8 @@ class Company:
                    "OVERLAP_SCALARS": OVERLAP_SCALARS, "LOST_STEP": sampling.estimator.lost_step,
                    **{name.upper(): value for name, value in Bounds.of(sampling.estimator)._asdict().items()},
                    "GONE": GONE, "NONE": NONE, "LANES": WARP, "FOUR": FOUR, "ACROSS": ACROSS,
-                   "MOVERS": MOVERS, "HELD_BYTES": HELD_BYTES, "OWN": own, "AHEAD": tiling.ahead, "ROWS_AHEAD": tiling.rows_ahead}
+                   "MOVERS": MOVERS, "HELD_BYTES": HELD_BYTES, "OWN": own, "AHEAD": tiling.ahead, "ROWS_AHEAD": tiling.rows_ahead,
+                   "ROW_SHARES": self.row_shares}
         formulas = "\n".join((source(CUDA / "philox.cuh"), cuda_source(), cuda_formulas(), CUDA_COLUMNS,
                               records_source(Rates=SAMPLE_RATES, Present=PRESENT, Step=PLANNED_STEP),
                               f"typedef {kind} stored;", defines(numbers), averages_source(self.averages)))
@@ -173,6 +177,7 @@ class Company:
         self.bound, self.ends = gpu.zeros((*several, span)), gpu.zeros((*several, 2, span))
         self.row = Sums(gpu, self.solutions, SCALARS + GROUPS * slots, self.blocks, self.parts)
         self.averaged = Sums(gpu, self.solutions, len(self.averages), self.blocks if self.averages else 0, self.parts)
+        self.all = gpu.put(np.ones(self.solutions, np.int32))
         self.on = gpu.mirror((2, self.solutions), np.int32)  # which solutions move, and whose sums are wanted
         numbers, rates = len(PRESENT.names or ()), self.solutions * len(SAMPLE_RATES.names or ())
         self.present = gpu.mirror((self.solutions, 2, numbers))  # PRESENT, twice
@@ -197,19 +202,13 @@ class Company:
         """Where the card finds what a step does to the history."""
         self.device_plan, self.held = plan, plan[-self.slots :]
 
-    def move_and_sum(self, merging: bool, plan: Any) -> None:
-        """What a step launches for the samples, where the card knows what drives them."""
-        self.use_plan(plan)
-        self._move(merging)
-        self._sum()
-
     def terms(self, places: list[int], overlaps: bool) -> list[np.ndarray]:
         """The sums over blocks of the present rows of some solutions, (places, blocks, columns): those of `Samples.row_sums`,
         `averaged_sums` where there are observables, and `overlap_sums` where they are wanted. They are overwritten by the next
         sums."""
         self.sum_rows(places)
         if self.steps:
-            self.queue.run("sums", self.row.sums.fetch)
+            self.queue.run("sums", partial(self._add_parts, self.row))
         self.queue.wait()
         self._summed.difference_update(places)
         found = [self.row, *([self.averaged] if self.averages else []), *([self._overlap_sums()] if overlaps else [])]
@@ -239,7 +238,7 @@ class Company:
     def _write_plan(self, at: int, tables: BlockTable, plan: np.ndarray) -> None:
         write_plan(at, self.members[0].history.stop, tables, planned_step(plan), plan[PLANNED_NUMBERS:])
 
-    def move(self, places: list[int], n: int) -> None:
+    def order_move(self, places: list[int], n: int) -> None:
         """Write down what takes some solutions, all at step n, to step n+1; `launch` does it. Their histories have made room for
         step n, and their drives lie where the card gets them."""
         e, first = self.experiment, self.members[places[0]]
@@ -279,10 +278,11 @@ class Company:
             mirror.send()
         if moves:
             self.rates.send()
-            self._move(merging)
+            self.move_tangents(merging)
+            self.move()
             for look_ahead in self._ahead:
                 look_ahead()
-        self._sum()
+        self.sum()
 
     def _launch(self, kernel: Kernel, grid: tuple[int, ...], threads: int, arguments: tuple, shared: int = 0, on: int = 1) -> None:
         """Launch a kernel for all solutions that want sums (on = 1), or move (on = 0)."""
@@ -307,7 +307,7 @@ class Company:
         """The second struct Present of every solution."""
         return self.present.device.reshape(-1)[len(PRESENT.names or ()) :]
 
-    def _sum(self) -> None:
+    def sum(self) -> None:
         """The sums of row n."""
         state, row = self.state, self.rows[self.n % 2]
         self._evaluate(self.present.device, state, self.g, self.gp, self.g_y, self.weighted_g, self.row)
@@ -333,10 +333,9 @@ class Company:
         self._add_parts(into)
 
     def _add_parts(self, into: Sums) -> None:
-        self._launch(self.kernel["add_parts"], (self.blocks,), min(-(-into.columns // WARP) * WARP, 512), (
-            self.parts, into.columns, into.partial, into.sums.device))
-        if not self.steps:
-            into.sums.fetch()
+        self.kernel["add_parts"]((self.blocks, 1, self.solutions), (min(-(-into.columns // WARP) * WARP, 512),), (
+            self.all, np.int32(self.parts), np.int32(into.columns), into.partial, into.sums.device), 0)
+        into.sums.fetch()
 
     def _sum_past(self, scalars: int, weighted_g: Any, bound: Any, ends: Any, into: Sums) -> None:
         """The sums of the last two terms, and over the past with the weights weighted_g and bound."""
@@ -345,7 +344,8 @@ class Company:
         self._launch(self.kernel["row_sums"], (blocks * parts, side), WARP * warps, (
             self.count, self.width, self.span, self.block, parts, self.slots, scalars, self.held, self.cut, weighted_g, bound, ends,
             self.past.G, self.rows[self.n % 2], self.past.H, into.partial))
-        self._add_parts(into)
+        if not self.steps:  # which add up the parts themselves
+            self._add_parts(into)
 
     def _overlap_sums(self) -> Sums:
         """Sums with the weight k^2, of random starts; after those of the row."""
@@ -366,22 +366,28 @@ class Company:
             weighted_g, bound, ends), sums, OVERLAP_SCALARS)
         self._sum_past(OVERLAP_SCALARS, weighted_g, bound, ends, sums)
 
-    def _move(self, merging: bool) -> None:
-        """From step n - 1 to n."""
-        state, past, row, coming = self.state, self.past, self.rows[(self.n - 1) % 2], self.rows[self.n % 2]
-        slots, tiling, step, rates = self.slots, self.tiling, self.device_plan, self.rates.device
-        threads = WARP * tiling.warps
-        across = -(-self.carriers // (FOUR * threads))
+    def _moves(self, name: str, grid: tuple[int, ...], threads: int, arguments: tuple, shared: int = 0) -> None:
+        """Launch a kernel for all solutions that move."""
+        self._launch(self.kernel[name], grid, threads, arguments, shared, on=0)
+
+    def move_tangents(self, merging: bool) -> None:
+        """The next row of tangents, and the present one into the past: from step n - 1 to n."""
+        shares, slots, step, rates = self.row_shares, self.slots, self.device_plan, self.rates.device
+        warps = shares if shares > 1 else self.tiling.warps
+        threads, rows = WARP * self.tiling.warps, (self.rows[(self.n - 1) % 2], self.rows[self.n % 2])
+        across, table = -(-self.carriers // (FOUR * threads)), (self.offset, self.stop)
         sizes = self.carriers, self.width, self.span, slots, self.packed
-        moves = partial(self._launch, on=0)
-        moves(self.kernel["next_tangents"], (across, slots), threads, (
-            *sizes, step, rates, self.offset, self.carrier, self.gp, self.T, row, coming), HELD_BYTES * (slots + tiling.rows_ahead))
+        self._moves("next_tangents", (-(-self.carriers * shares // (ACROSS * warps)), slots), WARP * warps, (
+            *sizes, step, rates, self.offset, self.carrier, self.gp, self.T, *rows),
+            max(HELD_BYTES * (slots + self.tiling.rows_ahead * shares), self.T.itemsize * ACROSS * shares))
         if merging:
-            moves(self.kernel["merge_columns"], (across, slots + 2), threads, (
-                *sizes[2:], step, self.offset, self.stop, self.T, row, coming))
-        moves(self.kernel["merge_rows"], (across, slots), threads, (
-            *sizes, step, rates, self.offset, self.stop, self.carrier, self.gp, self.T, row, coming))
-        moves(self.kernel["move"], (-(-self.count // ACROSS),), WARP * MOVERS, (
-            self.count, self.width, slots, step, rates, self.keys, state.batch_index, state.noise_index, state.sign, self.z_steps,
-            self.z, self.known, self.changes, self.g, self.gp, self.g_y, state.h, state.s, past.H, past.G, past.X, state.Y, past.Y),
-            max(HELD_BYTES * (slots + tiling.ahead * MOVERS), 8 * 3 * ACROSS * MOVERS))
+            self._moves("merge_columns", (across, slots + 2), threads, (*sizes[2:], step, *table, self.T, *rows))
+        self._moves("merge_rows", (across, slots), threads, (*sizes, step, rates, *table, self.carrier, self.gp, self.T, *rows))
+
+    def move(self) -> None:
+        """The rest of the samples, from step n - 1 to n."""
+        state, past, slots = self.state, self.past, self.slots
+        self._moves("move", (-(-self.count // ACROSS),), WARP * MOVERS, (
+            self.count, self.width, slots, self.device_plan, self.rates.device, self.keys, state.batch_index, state.noise_index,
+            state.sign, self.z_steps, self.z, self.known, self.changes, self.g, self.gp, self.g_y, state.h, state.s, past.H, past.G,
+            past.X, state.Y, past.Y), max(HELD_BYTES * (slots + self.tiling.ahead * MOVERS), 8 * 3 * ACROSS * MOVERS))

@@ -218,7 +218,7 @@ class March(Causal):
         pair = self.clones.pair_step(weights.row, weights.step_found(), self._of_pairs(totals)[0]) if self.clones else None
         push_steps(n, np.array(places), history.rule, history.tables)
         if isinstance(self.samples, GpuSamples):
-            self.samples.company.move(places, n)
+            self.samples.company.order_move(places, n)
             if not weights.looks_ahead:
                 self.samples.company.launch(places, places, n + 1, *weights.coming)
             return

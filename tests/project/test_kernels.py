@@ -36,5 +36,5 @@ def test_a_kernel_that_was_not_launched_is_seen():
     test, kernels = next(iter(LAUNCHED.items()))
     launched = {(name, kernels_of(SOURCES[file])[name]) for file, names in kernels.items() for name in names.split()}
     assert not_launched(f"tests/{test}", launched) == [] == not_launched("tests/another.py::test", set())
-    gone = ("add_parts", kernels_of(SOURCES["dmft/samples/cuda/common.cuh"])["add_parts"])
-    assert not_launched(f"tests/{test}", launched - {gone}) == ["add_parts of dmft/samples/cuda/common.cuh"]
+    gone = ("exact_totals", kernels_of(SOURCES["dmft/core/cuda/exact_sum.cuh"])["exact_totals"])
+    assert not_launched(f"tests/{test}", launched - {gone}) == ["exact_totals of dmft/core/cuda/exact_sum.cuh"]

@@ -1,22 +1,34 @@
 // Products, solves and merges of the equations of a step by one block of threads: what dmft/equations/noise.py, recursion.py and
 // blocks.py have as loops, under the same names. The equations themselves are translated (dmft/equations/on_card.py). Every function
-// is called by all threads, ends with a barrier, and gives all of them the same number.
+// is called by all threads after a barrier, and gives all of them the same number; those that change an array end with a barrier.
 //
-// Put before this file: block_cuda.CELL_TYPES, block_spread_within (translated), enums of the rows of tables, NONE, LANES.
+// Put before this file: block_cuda.CELL_TYPES, enums of the rows of tables, NONE, LANES, the number of WARPS, and what lies in shared
+// memory behind the scratch of a number a thread (class Room of on_card.py): rows of a factor from STREAM_AT on, STREAM_WIDTH
+// numbers each, in SOLVE_STAGES groups of SOLVE_ROWS; from INVERSES_AT on inverses of blocks, BLOCKS_NUMBERS, and at KNOWN_AT whether
+// they are known; from LINES_AT on the unknowns. PAIRED says whether matrices have an even number of columns.
 
 #define ALL_LANES 0xffffffffu
-// Numbers of a matrix that a thread loads before it uses the first of them: a card takes longer to answer than to compute. A load that
-// depends on a condition would hold up the next one, so that what lies beyond an end is not left out: the last number before it is
-// loaded, and has no weight.
-#define ROWS_LOADED 3
-#define COLUMNS_LOADED 6
-#define IN_FLIGHT 16
-#define SOLVE_GROUP 16 // unknowns of a solve that one warp goes through before the others take it on
-#define SOLVE_SHARES 4 // threads that work out together what a group of unknowns contributes to a later one
+#define IN_FLIGHT 16 // numbers of a matrix that a thread loads before it uses the first of them
 
+// All of a block's shared memory.
+__device__ inline double *all_shared() {
+    extern __shared__ __align__(16) double shared[];
+    return shared;
+}
+// The same pointer, which points to shared memory, in a form that tells the compiler so: it cannot see it where functions are called,
+// and loads from nobody knows where take twice as long.
+template <typename T> __device__ inline T *in_shared(T *at) {
+#ifdef __CUDA_ARCH__
+    const unsigned place = (unsigned)__cvta_generic_to_shared(at) - (unsigned)__cvta_generic_to_shared(all_shared());
+    return (T *)((char *)all_shared() + place);
+#else
+    return at;
+#endif
+}
+// Where vectors and tables are, which lie there if they are staged.
+template <typename T> __device__ inline T *staged(T *at) { return STAGED ? in_shared(at) : at; }
 __device__ inline int my_warp() { return threadIdx.x / LANES; }
 __device__ inline int my_lane() { return threadIdx.x % LANES; }
-__device__ inline int all_warps() { return blockDim.x / LANES; }
 
 __device__ inline double warp_sum(double mine) {
     for (int step = LANES / 2; step > 0; step /= 2) mine += __shfl_xor_sync(ALL_LANES, mine, step);
@@ -25,204 +37,370 @@ __device__ inline double warp_sum(double mine) {
 
 // The sum over all threads. Scratch: one number a warp.
 __device__ inline double block_sum(double mine) {
-    extern __shared__ __align__(16) double shared[];
+    double *shared = all_shared();
     mine = warp_sum(mine);
     if (my_lane() == 0) shared[my_warp()] = mine;
     __syncthreads();
     double sum = 0.0;
-    for (int w = 0; w < all_warps(); w++) sum += shared[w];
+    for (int w = 0; w < WARPS; w++) sum += shared[w];
     __syncthreads(); // the scratch is free again
     return sum;
 }
 
+// Vectors are short, so that every warp goes through the whole of them: that takes less time than two barriers. A lane loads all its
+// numbers before it uses the first one, here and below: loads that wait for each other take longer than everything else.
+#define CHUNKS ((STREAM_WIDTH + LANES - 1) / LANES) // numbers of a vector that a lane has
 template <typename A, typename B> __device__ double dot(Line<A> a, Line<B> b, long long n) {
-    double mine = 0.0;
-    for (long long k = threadIdx.x; k < n; k += blockDim.x) mine += a[k] * b[k];
-    return block_sum(mine);
+    double one[CHUNKS], other[CHUNKS], mine = 0.0;
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++) {
+        const int k = max(min(c * LANES + my_lane(), (int)n - 1), 0);
+        one[c] = a[k], other[c] = b[k];
+    }
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++) mine += c * LANES + my_lane() < (int)n ? one[c] * other[c] : 0.0;
+    return warp_sum(mine);
 }
 
 __device__ inline double total(Line<double> a, long long n) {
     double mine = 0.0;
-    for (long long k = threadIdx.x; k < n; k += blockDim.x) mine += a[k];
-    return block_sum(mine);
+    for (int k = my_lane(); k < (int)n; k += LANES) mine += a[k];
+    return warp_sum(mine);
 }
 
 __device__ inline double larger_or_none(double one, double other) { return other > one || other != other ? other : one; }
 
 __device__ inline double largest(Line<double> a, long long n) {
-    extern __shared__ __align__(16) double shared[];
     double mine = 0.0;
-    for (long long k = threadIdx.x; k < n; k += blockDim.x) mine = larger_or_none(mine, a[k]);
+    for (int k = my_lane(); k < (int)n; k += LANES) mine = larger_or_none(mine, a[k]);
     for (int step = LANES / 2; step > 0; step /= 2) mine = larger_or_none(mine, __shfl_xor_sync(ALL_LANES, mine, step));
-    if (my_lane() == 0) shared[my_warp()] = mine;
-    __syncthreads();
-    double found = 0.0;
-    for (int w = 0; w < all_warps(); w++) found = larger_or_none(found, shared[w]);
-    __syncthreads();
-    return found;
+    return mine;
 }
 
-// A warp for each row, several of them at a time.
-__device__ __noinline__ void row_products(double scale, Table<double> A, Line<double> v, Line<long long> stop, long long used,
-                                          Line<double> out) {
-    const int rows = (int)used, width = (int)A.width;
-    for (int first = ROWS_LOADED * my_warp(); first < rows; first += ROWS_LOADED * all_warps()) {
-        double sums[ROWS_LOADED];
-        int ends[ROWS_LOADED], end = 0;
+// Copies into shared memory that are under way beside what a thread does. They come in sets, the end of which a thread says, and it
+// waits until all but the last few sets that it has ended are there.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+template <int BYTES> __device__ inline void begin_copy(double *to, const double *from) {
+    const unsigned place = (unsigned)__cvta_generic_to_shared(to);
+    if (BYTES == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from) : "memory");
+    else asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(place), "l"(from) : "memory");
+}
+__device__ inline void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int BUT> __device__ inline void wait_for_copies() { asm volatile("cp.async.wait_group %0;" ::"n"(BUT) : "memory"); }
+#else // older cards, and the host
+template <int BYTES> __device__ inline void begin_copy(double *to, const double *from) {
+    for (int k = 0; k < BYTES / 8; k++) to[k] = from[k];
+}
+__device__ inline void end_copies() {}
+template <int BUT> __device__ inline void wait_for_copies() {}
+#endif
+
+// EACH neighbouring numbers of a matrix at a time, 16 bytes where rows begin at a multiple of them. The order of such loads stays as it
+// is written, so that many are under way: a card takes longer to answer than to compute.
+#define EACH (PAIRED ? 2 : 1)
+// LOADED: such loads of a thread that are under way in a product.
+__device__ inline void load_each(const double *from, double (&to)[EACH]) {
+#ifdef __CUDA_ARCH__
+    const size_t place = __cvta_generic_to_global(from);
+    if (EACH == 2) asm volatile("ld.global.v2.f64 {%0, %1}, [%2];" : "=d"(to[0]), "=d"(to[EACH - 1]) : "l"(place) : "memory");
+    else asm volatile("ld.global.f64 %0, [%1];" : "=d"(to[0]) : "l"(place) : "memory");
+#else
+    for (int e = 0; e < EACH; e++) to[e] = from[e];
+#endif
+}
+
+// to_i = scale sum_j A_ij from_j, or that added to it, over `rows` of both: a warp for a few rows at a time.
+template <bool ADD> __device__ __noinline__ void times_rows(double scale, const double *A, int width, const double *from, int rows, double *to) {
+    constexpr int LOADED = 12, ACROSS = (STREAM_WIDTH + EACH * LANES - 1) / (EACH * LANES), DOWN = ACROSS < LOADED ? LOADED / ACROSS : 1;
+    const int lane = my_lane();
+    double own[ACROSS][EACH];
+    from = staged(from), to = staged(to);
 #pragma unroll
-        for (int r = 0; r < ROWS_LOADED; r++) {
-            sums[r] = 0.0, ends[r] = first + r < rows ? (int)stop[first + r] : 0;
-            end = max(end, ends[r]);
+    for (int c = 0; c < ACROSS; c++)
+#pragma unroll
+        for (int e = 0; e < EACH; e++) {
+            const int k = EACH * (c * LANES + lane) + e;
+            own[c][e] = k < rows ? from[k] : 0.0;
         }
-        for (int from = my_lane(); from < end; from += COLUMNS_LOADED * LANES) {
-            double loaded[ROWS_LOADED][COLUMNS_LOADED];
+#pragma unroll 1
+    for (int first = DOWN * my_warp(); first < rows; first += DOWN * WARPS) {
+        double loaded[DOWN][ACROSS][EACH], sums[DOWN];
 #pragma unroll
-            for (int r = 0; r < ROWS_LOADED; r++)
+        for (int r = 0; r < DOWN; r++)
 #pragma unroll
-                for (int c = 0; c < COLUMNS_LOADED; c++)
-                    loaded[r][c] = A.at[min(first + r, rows - 1) * width + min(from + c * LANES, end - 1)];
+            for (int c = 0; c < ACROSS; c++) // beyond the last column as the last ones, which have no weight
+                load_each(A + min(first + r, rows - 1) * width + min(EACH * (c * LANES + lane), width - EACH), loaded[r][c]);
 #pragma unroll
-            for (int c = 0; c < COLUMNS_LOADED; c++) {
-                const int k = from + c * LANES;
-                const double weight = v[min(k, end - 1)];
+        for (int r = 0; r < DOWN; r++) {
+            sums[r] = 0.0;
 #pragma unroll
-                for (int r = 0; r < ROWS_LOADED; r++) sums[r] += k < ends[r] ? loaded[r][c] * weight : 0.0;
-            }
+            for (int c = 0; c < ACROSS; c++)
+#pragma unroll
+                for (int e = 0; e < EACH; e++) sums[r] += loaded[r][c][e] * own[c][e];
         }
 #pragma unroll
-        for (int r = 0; r < ROWS_LOADED; r++) sums[r] = warp_sum(sums[r]);
-        if (my_lane() == 0)
-            for (int r = 0; r < ROWS_LOADED && first + r < rows; r++) out[first + r] = scale * sums[r];
+        for (int step = LANES / 2; step > 0; step /= 2)
+#pragma unroll
+            for (int r = 0; r < DOWN; r++) sums[r] += __shfl_xor_sync(ALL_LANES, sums[r], step);
+#pragma unroll
+        for (int r = 0; r < DOWN; r++)
+            if (lane == 0 && first + r < rows) to[first + r] = ADD ? to[first + r] + scale * sums[r] : scale * sums[r];
     }
     __syncthreads();
 }
 
-// A thread for each column, and several threads for one where there are enough: each takes a share of the rows. Scratch: one
-// number a thread.
-__device__ __noinline__ void add_rows(double scale, Line<double> weights, Table<double> A, long long used, Line<double> out) {
-    extern __shared__ __align__(16) double shared[];
-    const int rows = (int)used, width = (int)A.width, wide = min((rows + LANES - 1) / LANES * LANES, (int)blockDim.x);
-    const int shares = wide ? blockDim.x / wide : 0, column = wide ? threadIdx.x % wide : 0, share = wide ? threadIdx.x / wide : 0;
-    for (int first = 0; first < rows; first += wide) {
-        const int j = first + column;
-        double sum = 0.0;
-        for (int from = share; share < shares && from < rows; from += IN_FLIGHT * shares) {
-            double loaded[IN_FLIGHT];
+// Beyond their ends rows are zero.
+__device__ inline void row_products(double scale, Table<double> A, Line<double> v, Line<long long>, long long used, Line<double> out) {
+    times_rows<false>(scale, A.at, (int)A.width, v.at, (int)used, out.at);
+}
+
+// The matrix, that of Q, is symmetric: its columns are its rows.
+__device__ inline void add_rows(double scale, Line<double> weights, Table<double> A, long long used, Line<double> out) {
+    times_rows<true>(scale, A.at, (int)A.width, weights.at, (int)used, out.at);
+}
+
+// A thread for EACH columns, and several threads for the same ones where there are enough: each takes a share of the rows. What is
+// zero is not loaded. Scratch: a number a thread.
+__device__ __noinline__ void add_short_rows(double scale, Line<double> weights, Table<double> A, Line<long long> stop, long long used,
+                                            Line<double> out) {
+    constexpr int LOADED = 10;
+    double *shared = all_shared(), *to = staged(out.at);
+    const double *from = staged(weights.at);
+    const long long *ends = staged(stop.at);
+    const int rows = (int)used, width = (int)A.width, wide = max(min((rows + EACH - 1) / EACH, (int)blockDim.x), 1);
+    const int shares = blockDim.x / wide, column = threadIdx.x % wide, share = threadIdx.x / wide;
+#pragma unroll 1
+    for (int first = 0; first < rows; first += EACH * wide) {
+        const int j = first + EACH * column;
+        double sums[EACH] = {};
+#pragma unroll 1
+        for (int i = share; share < shares && i < rows; i += LOADED * shares) {
+            double loaded[LOADED][EACH];
 #pragma unroll
-            for (int r = 0; r < IN_FLIGHT; r++) loaded[r] = A.at[min(from + r * shares, rows - 1) * width + min(j, rows - 1)];
+            for (int u = 0; u < LOADED; u++) {
+                const int row = min(i + u * shares, rows - 1);
+                load_each(A.at + row * width + (j < (int)ends[row] ? min(j, width - EACH) : 0), loaded[u]);
+            }
 #pragma unroll
-            for (int r = 0; r < IN_FLIGHT; r++) {
-                const int i = from + r * shares;
-                sum += i < rows ? weights[min(i, rows - 1)] * loaded[r] : 0.0;
+            for (int u = 0; u < LOADED; u++) {
+                const int row = min(i + u * shares, rows - 1);
+                const double weight = from[row];
+#pragma unroll
+                for (int e = 0; e < EACH; e++) sums[e] += i + u * shares < rows && j < (int)ends[row] ? weight * loaded[u][e] : 0.0;
             }
         }
-        shared[threadIdx.x] = sum;
-        __syncthreads();
-        if (share == 0 && j < rows) {
-            for (int s = 1; s < shares; s++) sum += shared[s * wide + column];
-            out[j] += scale * sum;
+#pragma unroll
+        for (int e = 0; e < EACH; e++) {
+            shared[threadIdx.x] = sums[e];
+            __syncthreads();
+            if (share == 0 && j + e < rows) {
+                for (int s = 1; s < shares; s++) sums[e] += shared[s * wide + column];
+                to[j + e] += scale * sums[e];
+            }
+            __syncthreads();
         }
-        __syncthreads();
     }
 }
 
-// The same: beyond their ends rows are zero.
-__device__ inline void add_short_rows(double scale, Line<double> weights, Table<double> A, Line<long long>, long long used,
-                                      Line<double> out) {
-    add_rows(scale, weights, A, used, out);
-}
-
-// The lines of x in shared memory while a solve is at work on them, where there is room: one number a thread for each of two lines.
-__device__ inline Table<double> at_hand(Table<double> x, long long n) {
-    extern __shared__ __align__(16) double shared[];
-    if (n > blockDim.x || x.size > 2) return x;
-    for (int line = 0; line < x.size; line++)
-        if (threadIdx.x < n) shared[line * blockDim.x + threadIdx.x] = x[line][threadIdx.x];
-    __syncthreads();
-    return {shared, x.size, (long long)blockDim.x};
-}
-__device__ inline void put_back(Table<double> y, Table<double> x, long long n) {
-    for (int line = 0; y.at != x.at && line < x.size; line++)
-        if (threadIdx.x < n) x[line][threadIdx.x] = y[line][threadIdx.x];
-    __syncthreads();
-}
-
-// Substitution in groups of SOLVE_GROUP unknowns, along L (DOWN) or along its transpose, from the last group on. One warp for each
-// line goes through a group, which is divided by its diagonal beforehand, so that one product and one shuffle lie between two
-// unknowns. Then all threads take what the group contributes off the unknowns to come. What is read of L does not depend on them, and
-// is under way before it is wanted.
-template <bool DOWN> __device__ __noinline__ void substitute(Table<double> L, Table<double> lines, long long unknowns) {
-    const Table<double> x = at_hand(lines, unknowns);
-    const int n = (int)unknowns, width = (int)L.width, groups = (n + SOLVE_GROUP - 1) / SOLVE_GROUP;
-    const int lane = my_lane(), line = my_warp();
-    const int share = threadIdx.x % SOLVE_SHARES, mine = threadIdx.x / SOLVE_SHARES, others = blockDim.x / SOLVE_SHARES;
-    const bool goes = line < x.size;
-    double own[SOLVE_GROUP], pivot = 1.0;
-    const auto load_group = [&](int first) {
-        const int me = min(first + lane, n - 1);
-        pivot = L.at[me * width + me];
-        int place = DOWN ? me * width + first : first * width + me;
-#pragma unroll
-        for (int k = 0; k < SOLVE_GROUP; k++) {
-            own[k] = L.at[place];
-            place += first + k + 1 < n ? (DOWN ? 1 : width) : 0;
-        }
-    };
-    if (goes) load_group(DOWN ? 0 : (groups - 1) * SOLVE_GROUP);
-    for (int g = 0; g < groups; g++) {
-        const int first = (DOWN ? g : groups - 1 - g) * SOLVE_GROUP, from = first + share * (SOLVE_GROUP / SOLVE_SHARES);
-        const int begin = DOWN ? first + SOLVE_GROUP : 0, end = DOWN ? n : first; // of the unknowns to come
-        double panel[SOLVE_GROUP / SOLVE_SHARES];
-        const auto load_panel = [&](int to) {
-            const int row = min(to, n - 1), column = min(from, n - 1);
-            int place = DOWN ? row * width + column : column * width + row;
-#pragma unroll
-            for (int k = 0; k < SOLVE_GROUP / SOLVE_SHARES; k++) {
-                panel[k] = L.at[place];
-                place += from + k + 1 < n ? (DOWN ? 1 : width) : 0;
-            }
-        };
-        load_panel(begin + mine);
-        if (goes) {
-            const bool there = lane < SOLVE_GROUP && first + lane < n;
-            const double scale = 1.0 / pivot;
-            double value = there ? x[line][first + lane] * scale : 0.0;
-#pragma unroll
-            for (int k = 0; k < SOLVE_GROUP; k++)
-                own[k] = there && first + k < n && (DOWN ? k < lane : k > lane) ? own[k] * scale : 0.0;
-#pragma unroll
-            for (int k = 0; k < SOLVE_GROUP; k++) {
-                const int at = DOWN ? k : SOLVE_GROUP - 1 - k;
-                value -= own[at] * __shfl_sync(ALL_LANES, value, at);
-            }
-            if (there) x[line][first + lane] = value;
-            if (g + 1 < groups) load_group(DOWN ? first + SOLVE_GROUP : first - SOLVE_GROUP);
-        }
-        __syncthreads();
-        for (int base = begin; base < end; base += others) {
-            const int to = base + mine;
-            for (int one = 0; one < x.size; one++) {
-                double sum = 0.0;
-#pragma unroll
-                for (int k = 0; k < SOLVE_GROUP / SOLVE_SHARES; k++)
-                    sum += from + k < n ? panel[k] * x[one][min(from + k, n - 1)] : 0.0;
-                sum += __shfl_xor_sync(ALL_LANES, sum, 1);
-                sum += __shfl_xor_sync(ALL_LANES, sum, 2);
-                if (share == 0 && to < end) x[one][to] -= sum;
-            }
-            if (base + others < end) load_panel(to + others);
-        }
-        __syncthreads();
+// The first rows of a factor, up to their diagonals, on their way into shared memory, in groups of SOLVE_ROWS of which AHEAD are under
+// way at a time: a card takes longer to answer than to compute. UP: from the last group on.
+template <bool UP> struct Stream {
+    static constexpr int AHEAD = SOLVE_STAGES > 4 ? 4 : SOLVE_STAGES - 1;
+    Table<double> A;
+    int rows, groups;
+    bool there; // already: what a stream of the same rows has left, which had room for all of them
+    __device__ Stream(Table<double> of, int many, bool left = false)
+        : A(of), rows(many), groups((many + SOLVE_ROWS - 1) / SOLVE_ROWS), there(left && groups <= SOLVE_STAGES) {
+#pragma unroll 1
+        for (int turn = 0; turn < AHEAD; turn++) ask(turn);
     }
-    put_back(x, lines, unknowns);
+    __device__ int group(int turn) const { return UP ? groups - 1 - turn : turn; }
+    __device__ int first(int turn) const { return SOLVE_ROWS * group(turn); }
+    __device__ int count(int turn) const { return min(SOLVE_ROWS, rows - first(turn)); }
+    __device__ double *room(int turn) const { return all_shared() + STREAM_AT + group(turn) % SOLVE_STAGES * (SOLVE_ROWS * STREAM_WIDTH); }
+    __device__ void ask(int turn) const {
+        const int mine = EACH * my_lane(), width = (int)A.width;
+        if (turn < groups && !there) {
+            const int begin = first(turn), end = begin + count(turn);
+            double *to = room(turn) + mine;
+#pragma unroll 1
+            for (int i = begin + my_warp(); i < end; i += WARPS)
+#pragma unroll
+                for (int k = 0; k < STREAM_WIDTH; k += EACH * LANES)
+                    if (k + mine < end) begin_copy<8 * EACH>(to + (i - begin) * STREAM_WIDTH + k, A.at + i * width + mine + k);
+        }
+        end_copies();
+    }
+    // The rows of a turn, one every STREAM_WIDTH numbers. All threads have done with those of the turn before.
+    __device__ const double *wait(int turn) const {
+        wait_for_copies<AHEAD - 1>();
+        __syncthreads();
+        ask(turn + AHEAD);
+        return room(turn);
+    }
+};
+
+// The inverses of the blocks on the diagonal of L, in shared memory, which make a product of a group of unknowns: BLOCK_WIDTH from row
+// to row. A warp for each block.
+#define BLOCK_WIDTH (SOLVE_ROWS + 1)
+__device__ inline double *inverse_block(int b) {
+    return all_shared() + INVERSES_AT + b * (SOLVE_ROWS * BLOCK_WIDTH);
+}
+__device__ inline void ask_for_blocks(Table<double> L, int n) {
+#pragma unroll 1
+    for (int b = my_warp(); b * SOLVE_ROWS < n; b += WARPS)
+        for (int k = my_lane(); k < SOLVE_ROWS * SOLVE_ROWS; k += LANES) {
+            const int i = k / SOLVE_ROWS, j = k % SOLVE_ROWS, row = b * SOLVE_ROWS + i;
+            if (row < n && j <= i) begin_copy<8>(inverse_block(b) + i * BLOCK_WIDTH + j, L.at + row * (int)L.width + b * SOLVE_ROWS + j);
+            else inverse_block(b)[i * BLOCK_WIDTH + j] = i == j; // rows that are not there
+        }
+    end_copies();
+}
+__device__ inline void invert_blocks(int n) {
+#pragma unroll 1
+    for (int b = my_warp(); b * SOLVE_ROWS < n; b += WARPS) {
+        double *block = inverse_block(b), column[SOLVE_ROWS]; // of the inverse, a lane for each
+        const int lane = my_lane(), at = min(lane, SOLVE_ROWS - 1);
+        __syncwarp(ALL_LANES);
+        const double scale = 1.0 / block[at * BLOCK_WIDTH + at];
+#pragma unroll
+        for (int i = 0; i < SOLVE_ROWS; i++) column[i] = i == lane;
+#pragma unroll
+        for (int k = 0; k < SOLVE_ROWS; k++) {
+            column[k] *= __shfl_sync(ALL_LANES, scale, k);
+#pragma unroll
+            for (int i = k + 1; i < SOLVE_ROWS; i++) column[i] -= block[i * BLOCK_WIDTH + k] * column[k];
+        }
+        __syncwarp(ALL_LANES);
+#pragma unroll
+        for (int i = 0; i < SOLVE_ROWS; i++)
+            if (lane < SOLVE_ROWS) block[i * BLOCK_WIDTH + lane] = column[i];
+    }
 }
 
-__device__ inline void forward(Table<double> L, Table<double> x, long long n) { substitute<true>(L, x, n); }
-__device__ inline void backward(Table<double> L, Table<double> x, long long n) { substitute<false>(L, x, n); }
+// The unknowns of group b from what is left of them once the others are accounted for, by a warp, two lanes for each.
+template <bool DOWN> __device__ inline void solve_group(int b, double *x, int count) {
+    constexpr int HALF = SOLVE_ROWS / 2;
+    const double *block = inverse_block(b);
+    const int i = min(my_lane() / 2, SOLVE_ROWS - 1), half = my_lane() % 2 * HALF;
+    double loaded[HALF], known[HALF], sum = 0.0;
+#pragma unroll
+    for (int k = 0; k < HALF; k++)
+        loaded[k] = block[DOWN ? i * BLOCK_WIDTH + half + k : (half + k) * BLOCK_WIDTH + i], known[k] = x[min(half + k, count - 1)];
+#pragma unroll
+    for (int k = 0; k < HALF; k++) sum += half + k < count ? loaded[k] * known[k] : 0.0;
+    sum += __shfl_xor_sync(ALL_LANES, sum, 1);
+    if (my_lane() % 2 == 0 && my_lane() / 2 < count) x[i] = sum;
+}
+
+// The unknowns of a solve, two lines at most, which it has at hand.
+__device__ inline double *take_lines(Table<double> x, int n) {
+    double *here = all_shared() + LINES_AT;
+    for (int line = 0; line < (int)x.size; line++)
+        for (int k = threadIdx.x; k < n; k += blockDim.x) here[line * STREAM_WIDTH + k] = x[line][k];
+    return here;
+}
+__device__ inline void put_lines(Table<double> x, int n) {
+    const double *here = all_shared() + LINES_AT;
+    __syncthreads();
+    for (int line = 0; line < (int)x.size; line++)
+        for (int k = threadIdx.x; k < n; k += blockDim.x) x[line][k] = here[line * STREAM_WIDTH + k];
+    __syncthreads();
+}
+
+// Whether these blocks are those of the factor that a kernel solves with, as `enter_step` left them: else they are found first.
+__device__ inline double &blocks_are_known() { return all_shared()[KNOWN_AT]; }
+// They come from memory with `arrays_are_there`, or go there: (groups, SOLVE_ROWS, BLOCK_WIDTH).
+__device__ inline void take_blocks(const double *from, bool known) {
+    if (threadIdx.x == 0) blocks_are_known() = known;
+    for (int k = threadIdx.x; known && k < BLOCKS_NUMBERS; k += blockDim.x) begin_copy<8>(inverse_block(0) + k, from + k);
+}
+__device__ inline void leave_blocks(Table<double> L, long long n, double *to) {
+    __syncthreads();
+    ask_for_blocks(L, (int)n);
+    wait_for_copies<0>();
+    invert_blocks((int)n);
+    __syncthreads();
+    for (int k = threadIdx.x; k < BLOCKS_NUMBERS; k += blockDim.x) to[k] = inverse_block(0)[k];
+    __syncthreads();
+}
+
+// L y = x for every line of x (lines, n), in place, two lines at most, in groups of SOLVE_ROWS unknowns. What the unknowns before a
+// group contribute to one of its rows, a warp adds up.
+__device__ __noinline__ void forward(Table<double> L, Table<double> x, long long n) {
+    const int size = (int)n, lines = (int)x.size, lane = my_lane();
+    double *one = take_lines(x, size), *other = one + (lines - 1) * STREAM_WIDTH;
+    const bool own = x.at >= L.at && x.at < L.at + L.size * L.width; // a row of L, whose inverses change with it
+    const bool known = blocks_are_known() && !own;
+    __syncthreads();
+    if (own && threadIdx.x == 0) blocks_are_known() = 0.0;
+    if (!known) ask_for_blocks(L, size);
+    const Stream<false> stream(L, size);
+    if (!known) {
+        wait_for_copies<Stream<false>::AHEAD>();
+        invert_blocks(size);
+    }
+#pragma unroll 1
+    for (int turn = 0; turn < stream.groups; turn++) {
+        const double *at = stream.wait(turn);
+        const int first = stream.first(turn), count = stream.count(turn);
+#pragma unroll 1
+        for (int r = my_warp(); r < count && turn > 0; r += WARPS) {
+            double sum = 0.0, second = 0.0;
+#pragma unroll 2
+            for (int from = 0; from < first; from += 2 * LANES) {
+                const int k = from + lane, next = k + LANES, near = min(k, first - 1), far = min(next, first - 1);
+                const double a = at[r * STREAM_WIDTH + near], b = at[r * STREAM_WIDTH + far];
+                const double of = one[near], off = one[far], by = other[near], bye = other[far];
+                sum += (k < first ? a * of : 0.0) + (next < first ? b * off : 0.0);
+                second += (k < first ? a * by : 0.0) + (next < first ? b * bye : 0.0);
+            }
+#pragma unroll
+            for (int step = LANES / 2; step > 0; step /= 2) {
+                sum += __shfl_xor_sync(ALL_LANES, sum, step);
+                second += __shfl_xor_sync(ALL_LANES, second, step);
+            }
+            if (lane == 0) one[first + r] -= sum;
+            if (lane == 1 && lines > 1) other[first + r] -= second;
+        }
+        __syncthreads();
+        if (my_warp() < lines) solve_group<true>(turn, one + my_warp() * STREAM_WIDTH + first, count);
+    }
+    put_lines(x, size);
+}
+
+// L^T y = x, the same way from the last group on, right after `forward` of the same L and n, whose inverses are still there, and the
+// rows of L where there is room. What a group contributes to an unknown before it, a thread adds up.
+__device__ __noinline__ void backward(Table<double> L, Table<double> x, long long n) {
+    const int size = (int)n, lines = (int)x.size;
+    double *one = take_lines(x, size);
+    const Stream<true> stream(L, size, true);
+#pragma unroll 1
+    for (int turn = 0; turn < stream.groups; turn++) {
+        const double *at = stream.wait(turn);
+        const int first = stream.first(turn), count = stream.count(turn);
+        if (my_warp() < lines) solve_group<false>(stream.group(turn), one + my_warp() * STREAM_WIDTH + first, count);
+        __syncthreads();
+#pragma unroll 1
+        for (int k = threadIdx.x; k < first * lines; k += blockDim.x) {
+            const int line = k >= first, j = k - line * first;
+            double *mine = one + line * STREAM_WIDTH, loaded[SOLVE_ROWS], known[SOLVE_ROWS], sum = 0.0;
+#pragma unroll
+            for (int r = 0; r < SOLVE_ROWS; r++) {
+                const int row = min(r, count - 1);
+                loaded[r] = at[row * STREAM_WIDTH + j], known[r] = mine[first + row];
+            }
+#pragma unroll
+            for (int r = 0; r < SOLVE_ROWS; r++) sum += r < count ? loaded[r] * known[r] : 0.0;
+            mine[j] -= sum;
+        }
+    }
+    put_lines(x, size);
+}
 
 // A thread for each row from `at` on; there must not be more of these. Scratch: four numbers.
 __device__ __noinline__ long long join_rows(Table<double> L, long long valid, long long at) {
-    extern __shared__ __align__(16) double shared[];
+    double *shared = all_shared();
     if (at + 1 >= valid) return min(valid, at);
     const int begin = (int)at, end = (int)valid - 1, width = (int)L.width;
     double loaded[IN_FLIGHT];
@@ -290,35 +468,34 @@ __device__ __noinline__ void merge_matrix(Table<double> A, long long older, long
     __syncthreads();
 }
 
-// By what the host found out about neighbours (on_card.py): first what every block has, and gives to those before and after it,
-// then what every block gets from those that count it among their neighbours, in order of time.
+// By what the host found out about neighbours (on_card.py): first what every block has, and what its slope adds; then what every
+// block gets from those that count it among their neighbours, in order of time.
 __device__ __noinline__ void kernel_weights(const Rule &rule, const Blocks &blocks, Line<double> sums, Line<double> out) {
-    const Line<long long> order = blocks.slots[IN_ORDER], size = blocks.slots[SIZE];
-    const long long count = rule.slopes ? blocks.counts.blocks : 0;
+    const int slots = (int)out.size;
+    const long long *order = staged(blocks.slots.at) + IN_ORDER * slots, *size = staged(blocks.slots.at) + SIZE * slots;
+    const long long *beside = staged(rule.beside.at), *oldest = beside + OLDEST * slots, *newest = beside + NEWEST * slots;
+    const double *shares = staged(rule.shares.at), *of_own = shares + OF_OWN * slots, *from = staged(sums.at);
+    double *to = staged(out.at), *spread = staged(rule.spread.at);
+    const int count = rule.slopes ? (int)blocks.counts.blocks : 0;
     __syncthreads();
-    for (long long slot = threadIdx.x; slot < out.size; slot += blockDim.x)
-        out[slot] = sums[slot] / (size[slot] > 1 ? size[slot] : 1); // [dyadic]
-    for (long long i = threadIdx.x; i < count; i += blockDim.x) {
-        const long long steps = rule.beside[STEPS][i], newer = rule.beside[STEPS_NEWER][i];
+    for (int slot = blockDim.x - 1 - threadIdx.x; slot < slots; slot += blockDim.x) // by those with nothing to do below
+        to[slot] = from[slot] / (double)max((int)size[slot], 1); // [dyadic]
+    for (int i = threadIdx.x; i < count; i += blockDim.x) {
         double before = 0.0, after = 0.0;
-        for (long long k = rule.beside[OLDEST][i]; k < i; k++) before += sums[order[k]];
-        for (long long k = i + 1; k <= rule.beside[NEWEST][i]; k++) after += sums[order[k]];
-        const double older = rule.shares[TO_OLDER][i], newest = rule.shares[TO_NEWER][i], w = size[order[i]];
-        const double spread = steps || newer ? block_spread_within<double>(size[order[i]], steps, newer, older, newest, sums[order[i]],
-                                                                           before, after) : 0.0;
-        rule.spread[0][i] = (older + newest) * spread / w;
-        rule.spread[1][i] = steps ? older * spread / steps : 0.0;
-        rule.spread[2][i] = newer ? newest * spread / newer : 0.0;
+        for (int k = (int)oldest[i]; k < i; k++) before += from[order[k]];
+        for (int k = (int)newest[i]; k > i; k--) after += from[order[k]];
+        spread[i] = shares[WITHIN_OWN * slots + i] * from[order[i]] + shares[WITHIN_OLDER * slots + i] * before +
+                    shares[WITHIN_NEWER * slots + i] * after;
     }
     __syncthreads();
-    for (long long p = threadIdx.x; p < count; p += blockDim.x) {
-        double found = out[order[p]];
-        for (long long i = rule.beside[REACH_FROM][p]; i <= rule.beside[REACH_TO][p]; i++) {
-            if (i == p) found -= rule.spread[0][i];
-            else if (rule.beside[OLDEST][i] <= p && p < i) found += rule.spread[1][i];
-            else if (i < p && p <= rule.beside[NEWEST][i]) found += rule.spread[2][i];
+    for (int p = threadIdx.x; p < count; p += blockDim.x) {
+        double found = to[order[p]] - of_own[p] * spread[p];
+        for (int i = (int)beside[REACH_FROM * slots + p]; i <= (int)beside[REACH_TO * slots + p]; i++) {
+            const double older = oldest[i] <= p && p < i ? shares[TO_OLDER * slots + i] : 0.0;
+            const double newer = i < p && p <= newest[i] ? shares[TO_NEWER * slots + i] : 0.0;
+            found += (older + newer) * spread[i];
         }
-        out[order[p]] = found;
+        to[order[p]] = found;
     }
     __syncthreads();
 }

@@ -1,9 +1,10 @@
 // The equations of a step on a card, a block of threads for each solution: from sums over samples to row n of the kernels and to
-// what drives the samples (`row_and_step`), and step n into the past (`enter_step`). Formulas are translated from rows.py, steps.py,
-// ibp.py, noise.py and recursion.py; products and solves are those of algebra.cuh.
+// what drives the samples (`row_and_step`), but for the noise, which they need later (`noise_given_past`), and step n into the past
+// (`enter_step`). Formulas are translated from rows.py, steps.py, ibp.py, noise.py and recursion.py; products and solves are those of
+// algebra.cuh.
 //
-// dmft/equations/on_card.py puts before this file: structs, translated functions, STAGED (whether vectors lie in shared memory),
-// EQUATION_THREADS, the numbers of the estimators in use, and how many numbers the records have.
+// dmft/equations/on_card.py puts before this file: structs, translated functions, STAGED (whether vectors and tables lie in shared
+// memory, and from ARRAYS_AT on), EQUATION_THREADS, the numbers of the estimators in use, and how many numbers the records have.
 
 // One step of a page of the plan, as on_card.py writes it: what the run prescribes, the blocks before the step with their
 // neighbours, and the blocks after it.
@@ -20,38 +21,62 @@ struct Page {
     }
     __device__ Rule rule(const long long *stop, double *spread) const {
         long long *beside = (long long *)tables() + 2 * table();
-        return {SLOPES, {(long long *)stop, slots}, {beside, 6, slots}, {(double *)(beside + 6LL * slots), 2, slots},
-                {spread, 3, slots}};
+        return {SLOPES, {(long long *)stop, slots}, {beside, NEIGHBOUR_LINES, slots},
+                {(double *)(beside + (long long)NEIGHBOUR_LINES * slots), SHARE_LINES, slots}, {spread, slots}};
     }
 };
 
-// The arrays of the solution of this block of threads. Vectors, work and drive lie in shared memory, behind the scratch, where there
-// is room; else where they come from.
+// The arrays of the solution of this block of threads. Vectors, work and drive lie in shared memory where there is room; else where
+// they come from.
 struct Arrays {
     double *matrices, *ridge, *vectors, *work, *drive, *spread;
 };
+__device__ inline void begin_copies(void *to, const void *from, int count) {
+    for (int k = threadIdx.x; k < count; k += blockDim.x) begin_copy<8>((double *)to + k, (const double *)from + k);
+}
+// What comes from memory is there after `arrays_are_there`. anew: nothing of the work before is wanted.
 __device__ inline Arrays arrays_of(double *matrices, double *ridge, double *vectors, double *work, double *drive, double *spread,
-                                   int slots) {
-    extern __shared__ __align__(16) double shared[];
+                                   int slots, bool anew) {
+    double *shared = all_shared();
     const long long z = blockIdx.z, square = (long long)slots * slots;
     Arrays own = {matrices + 4 * square * z, ridge + square * z, vectors + 4LL * slots * z, work + (long long)WORK_VECTORS * slots * z,
-                  drive + 2LL * slots * z, spread + 3LL * slots * z};
+                  drive + 2LL * slots * z, spread + (long long)slots * z};
     if (!STAGED) return own;
-    double *vectors_here = shared + 2 * blockDim.x, *work_here = vectors_here + 4 * slots;
-    for (int k = threadIdx.x; k < 4 * slots; k += blockDim.x) vectors_here[k] = own.vectors[k];
-    for (int k = threadIdx.x; k < WORK_VECTORS * slots; k += blockDim.x) work_here[k] = own.work[k];
+    double *vectors_here = shared + ARRAYS_AT, *work_here = vectors_here + 4 * slots;
+    begin_copies(vectors_here, own.vectors, 4 * slots);
+    if (!anew) begin_copies(work_here, own.work, WORK_VECTORS * slots);
+    for (int k = threadIdx.x; anew && k < WORK_VECTORS * slots; k += blockDim.x) work_here[k] = 0.0;
     own.vectors = vectors_here, own.work = work_here, own.drive = work_here + WORK_VECTORS * slots;
     own.spread = own.drive + 2 * slots;
-    __syncthreads();
     return own;
 }
-// The tables that `kernel_weights` reads over and over, behind these arrays.
-__device__ inline void stage_tables(const Arrays &own, int slots, Blocks &blocks, Rule &rule) {
-    if (!STAGED || !SLOPES) return;
-    long long *here = (long long *)(own.spread + 3 * slots);
-    for (int k = threadIdx.x; k < 4 * slots; k += blockDim.x) here[k] = blocks.slots.at[k];
-    for (int k = threadIdx.x; k < 8 * slots; k += blockDim.x) here[4 * slots + k] = rule.beside.at[k]; // `shares` lie behind them
-    blocks.slots.at = here, rule.beside.at = here + 4 * slots, rule.shares.at = (double *)(here + 10 * slots);
+// The tables of blocks, and those that `kernel_weights` reads over and over, behind these arrays.
+__device__ inline void stage_blocks(const Arrays &own, int slots, Blocks &blocks) {
+    if (!STAGED) return;
+    long long *here = (long long *)(own.spread + slots);
+    begin_copies(here, blocks.slots.at, 4 * slots);
+    blocks.slots.at = here;
+}
+__device__ inline void stage_rule(const Arrays &own, int slots, Rule &rule) {
+    if (!STAGED) return;
+    long long *here = (long long *)(own.spread + slots) + 4 * slots, *tables = here + slots;
+    begin_copies(here, rule.stop.at, slots);
+    rule.stop.at = here;
+    if (!SLOPES) return;
+    begin_copies(tables, rule.beside.at, (NEIGHBOUR_LINES + SHARE_LINES) * slots); // `shares` lie behind `beside`
+    rule.beside.at = tables, rule.shares.at = (double *)(tables + NEIGHBOUR_LINES * slots);
+}
+// What the run prescribes and the numbers of the estimator, behind all of these.
+__device__ inline void stage_numbers(const Arrays &own, int slots, const Page &plan, double *chosen, Given *&given, By *&estimator) {
+    given = &plan.given(), estimator = (By *)chosen;
+    if (!STAGED) return;
+    double *here = own.spread + (6LL + NEIGHBOUR_LINES + SHARE_LINES) * slots;
+    begin_copies(here, given, GIVEN_NUMBERS), begin_copies(here + GIVEN_NUMBERS, estimator, BY_NUMBERS);
+    given = (Given *)here, estimator = (By *)(here + GIVEN_NUMBERS);
+}
+__device__ inline void arrays_are_there() {
+    end_copies();
+    wait_for_copies<0>();
     __syncthreads();
 }
 __device__ inline void copy_back(const double *from, double *to, long long count) {
@@ -63,37 +88,44 @@ __device__ inline Solution solution_of(const Arrays &own, int slots, const Now &
             {own.drive, 2, slots}, now};
 }
 
+// Which of the inverses of the blocks on a diagonal are whose, (2, BLOCKS_NUMBERS): of the factor of M_C and that of Q + eps D.
+enum { OF_NOISE, OF_RIDGE };
+
 // Row n and the step that it makes. record: how it came out, the numbers of the step, scalar sums, and the vectors that kept rows
-// are made of. Eqs. [dmft-nu], [dmft-MC], [dmft-MR], [dmft-mu], [dmft-Q], [dmft-R], [dmft-chi].
-extern "C" __global__ void __launch_bounds__(EQUATION_THREADS) row_and_step(const int *wanted, int *alive, int *on, int slots, int levels, int columns, int record_width,
+// are made of. Eqs. [dmft-nu], [dmft-MC], [dmft-MR], [dmft-mu], [dmft-Q], [dmft-R].
+extern "C" __global__ void __launch_bounds__(EQUATION_THREADS, 1) row_and_step(const int *wanted, int *alive, int *on, int slots, int levels, int columns, int record_width,
                                         const long long *page, const long long *stop, double *chosen, const double *totals,
-                                        double *matrices, double *ridge, double *vectors, double *work, double *spread, double *now,
+                                        double *matrices, double *ridge, double *inverses, int *settled, double *vectors, double *work, double *spread, double *now,
                                         Rates *rates, Present *present, double *record) {
     const int z = blockIdx.z, solutions = gridDim.z;
     record += (long long)record_width * z, totals += (long long)columns * z;
     const bool going = wanted[z] && alive[z];
-    __syncthreads(); // before anybody changes `alive`
     const Page plan = {page, slots, levels};
     const Moving moving = plan.moving();
-    By &estimator = *(By *)chosen;
+    double *drive = (double *)(rates + solutions);
+    const Arrays own = arrays_of(matrices, ridge, vectors, work, drive, spread, slots, true);
+    Now *mine = (Now *)now + z;
+    Solution one = solution_of(own, slots, *mine);
+    Blocks blocks = plan.blocks(false);
+    Rule rule = plan.rule(stop, own.spread);
+    stage_blocks(own, slots, blocks), stage_rule(own, slots, rule);
+    take_blocks(inverses + (2LL * z + OF_RIDGE) * BLOCKS_NUMBERS, settled[z]);
+    Given *prescribed;
+    By *by;
+    stage_numbers(own, slots, plan, chosen, prescribed, by);
+    arrays_are_there(); // and everybody has looked at `alive`
+    Given &given = *prescribed;
+    By &estimator = *by;
     double bad = 0.0;
-    for (int k = threadIdx.x; going && k < columns; k += blockDim.x) bad += step_unbounded<double>(totals[k], estimator.largest);
+    for (int k = threadIdx.x; k < columns; k += blockDim.x) bad += step_unbounded<double>(totals[k], estimator.largest);
     const bool exploded = block_sum(bad) > 0.0 || step_too_many<double>(totals[LOST], estimator.most_lost);
     if (!going || exploded) {
         if (threadIdx.x == 0) record[0] = going ? EXPLODED : LEFT_OUT, on[z] = on[solutions + z] = 0, alive[z] = alive[z] && !going;
         return;
     }
-    double *drive = (double *)(rates + solutions);
-    const Arrays own = arrays_of(matrices, ridge, vectors, work, drive, spread, slots);
-    Now *mine = (Now *)now + z;
-    Solution one = solution_of(own, slots, *mine);
-    Blocks blocks = plan.blocks(false);
-    Rule rule = plan.rule(stop, own.spread);
-    stage_tables(own, slots, blocks, rule);
-    Given &given = plan.given();
     Use use = {USE_STEIN, USE_IDENTITY, USE_SHARE, USE_TRUSTED, USE_FAINT, USE_LATE};
     estimate<double>({(double *)totals, columns}, use, given, estimator, rule, blocks, one);
-    row_steps<double>(true, true, given, estimator, rule, blocks, one);
+    row_steps<double>(true, false, given, estimator, rule, blocks, one);
     one.now.a = moving.hidden ? step_on_sphere<double>(one.now.norm) : step_rescaled<double>(one.now.norm);
     scaled<double>(given, one);
     __syncthreads();
@@ -106,13 +138,13 @@ extern "C" __global__ void __launch_bounds__(EQUATION_THREADS) row_and_step(cons
     }
     for (int k = threadIdx.x; k < SCALARS; k += blockDim.x) record[1 + NOW_NUMBERS + k] = totals[k];
     copy_back(own.work, work + (long long)WORK_VECTORS * slots * z, (long long)WORK_VECTORS * slots);
-    copy_back(own.drive, drive + 2LL * slots * z, 2LL * slots);
+    copy_back(own.drive + MEMORY * slots, drive + (2LL * z + MEMORY) * slots, slots);
     if (threadIdx.x) return;
     record[0] = gone ? ESCAPED : SOUND;
     *(Now *)(record + 1) = one.now, *mine = one.now;
     on[z] = on[solutions + z] = moves, alive[z] = !gone;
     Rates &rate = rates[z];
-    rate.eta = given.eta, rate.a = one.now.a, rate.keep = one.now.keep, rate.chi_sd = one.now.chi_sd;
+    rate.eta = given.eta, rate.a = one.now.a, rate.keep = one.now.keep;
     rate.thermal = moving.thermal, rate.fraction = moving.fraction, rate.p_on = moving.p_on, rate.p_off = moving.p_off;
     for (int k = 0; k < 2; k++) {
         Present &then = present[2 * z + k];
@@ -120,20 +152,51 @@ extern "C" __global__ void __launch_bounds__(EQUATION_THREADS) row_and_step(cons
     }
 }
 
-// Step n into the past, which the samples need not wait for.
-extern "C" __global__ void __launch_bounds__(EQUATION_THREADS) enter_step(const int *on, int slots, int levels, const long long *page, const long long *stop, double *chosen,
-                                      double *matrices, double *ridge, double *vectors, double *work, double *spread, double *now,
-                                      Rates *rates) {
+// What chi_n is drawn with, which the tangents of the samples do not wait for. Eq. [dmft-chi].
+extern "C" __global__ void __launch_bounds__(EQUATION_THREADS, 1) noise_given_past(const int *on, int slots, int levels, const long long *page, const long long *stop, double *chosen,
+                                      double *matrices, double *ridge, double *inverses, int *settled, double *vectors, double *work, double *spread, double *now,
+                                      Rates *rates, int record_width, double *record) {
     const int z = blockIdx.z;
     if (!on[z]) return;
     const Page plan = {page, slots, levels};
-    const Arrays own = arrays_of(matrices, ridge, vectors, work, (double *)(rates + gridDim.z), spread, slots);
+    double *drive = (double *)(rates + gridDim.z);
+    const Arrays own = arrays_of(matrices, ridge, vectors, work, drive, spread, slots, false);
+    Now *mine = (Now *)now + z;
+    Solution one = solution_of(own, slots, *mine);
+    Blocks blocks = plan.blocks(false);
+    stage_blocks(own, slots, blocks);
+    take_blocks(inverses + (2LL * z + OF_NOISE) * BLOCKS_NUMBERS, settled[z]);
+    arrays_are_there();
+    given_past<double>(*(By *)chosen, blocks, one);
+    copy_back(own.drive + CHI_WEIGHTS * slots, drive + (2LL * z + CHI_WEIGHTS) * slots, slots);
+    if (threadIdx.x == 0) rates[z].chi_sd = one.now.chi_sd, *(Now *)(record + (long long)record_width * z + 1) = *mine = one.now;
+}
+
+// Step n into the past, which the samples need not wait for. A block of threads for M_C and the noise, and one for the rest: neither
+// reads what the other changes. Grid (1, 2, solutions).
+extern "C" __global__ void __launch_bounds__(EQUATION_THREADS, 1) enter_step(const int *on, int slots, int levels, const long long *page, const long long *stop, double *chosen,
+                                      double *matrices, double *ridge, double *inverses, int *settled, double *vectors, double *work, double *spread, double *now,
+                                      Rates *rates) {
+    const int z = blockIdx.z;
+    if (!on[z]) return;
+    const bool of_noise = blockIdx.y > 0;
+    const Page plan = {page, slots, levels};
+    const Arrays own = arrays_of(matrices, ridge, vectors, work, (double *)(rates + gridDim.z), spread, slots, false);
     Now *mine = (Now *)now + z;
     Solution one = solution_of(own, slots, *mine);
     Blocks blocks = plan.blocks(true);
-    __syncthreads();
-    into_past<double>(true, plan.given(), *(By *)chosen, blocks, one);
-    __syncthreads();
-    copy_back(own.vectors, vectors + 4LL * slots * z, 4LL * slots);
-    if (threadIdx.x == 0) *mine = one.now;
+    stage_blocks(own, slots, blocks);
+    take_blocks(nullptr, false);
+    arrays_are_there();
+    if (of_noise) noise_into_past<double>(true, plan.given(), *(By *)chosen, blocks, one);
+    else weights_into_past<double>(true, plan.given(), *(By *)chosen, blocks, one);
+    leave_blocks(of_noise ? one.matrices[FACTOR] : one.ridge, of_noise ? one.now.factor_from : one.now.ridge_from,
+                 inverses + (2LL * z + (of_noise ? OF_NOISE : OF_RIDGE)) * BLOCKS_NUMBERS);
+    for (int line = 0; line < 4; line++)
+        if (of_noise == (line == JITTER)) copy_back(own.vectors + line * slots, vectors + (4LL * z + line) * slots, slots);
+    if (threadIdx.x > 0) return;
+    const long long *numbers = (const long long *)&one.now;
+    for (int k = 0; k < NOW_NUMBERS; k++)
+        if (of_noise == (k == AT_FACTOR_FROM || k == AT_FLOORED)) ((long long *)mine)[k] = numbers[k];
+    settled[z] = 1;
 }

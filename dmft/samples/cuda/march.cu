@@ -5,7 +5,7 @@
 // where there are any, the type `stored` of tangents and of the past (dmft/samples/state.py), the columns GP .. CARRIED and
 // CURVATURE .. NOISE of sums over samples, the constants SCALARS, GROUPS, OVERLAP_SCALARS, LOST_STEP, the bounds of tangents.py, GONE,
 // NONE of the Python sources, LANES, FOUR, ACROSS, MOVERS and HELD_BYTES of its own, STEIN and IDENTITY (whether these estimators are
-// used), and OWN, AHEAD and ROWS_AHEAD: how much a thread loads before it uses it. Loads are not bound to conditions, so that they can
+// used), and OWN, AHEAD and ROWS_AHEAD: how much a thread loads before it uses it; and ROW_SHARES. Loads are not bound to conditions, so that they can
 // be under way together. Every sum has a fixed order, so that a run repeats to the last bit on one kind of card. What changes from
 // step to step lies in memory, `Present`, `Step` and `Rates`, so that a step can be recorded and launched as a whole.
 //
@@ -22,6 +22,10 @@
 template <typename real> struct __align__(16) Four {
     real at[FOUR];
 };
+template <typename real> __device__ inline Four<real> operator+(Four<real> one, const Four<real> &other) {
+    for (int v = 0; v < FOUR; v++) one.at[v] += other.at[v];
+    return one;
+}
 // Loaded as what is soon of no use, so that it does not push the matrices of the equations out of the card's cache.
 __device__ inline Four<float> four(const float *from) {
     const float4 all = __ldcs((const float4 *)from);
@@ -250,11 +254,6 @@ extern "C" __global__ void row_sums(const int *on, int count, int width, int spa
     if (lane == 16) out[scalars - 1] = sum;
 }
 
-template <typename real> __device__ inline Four<real> operator+(Four<real> one, const Four<real> &other) {
-    for (int v = 0; v < FOUR; v++) one.at[v] += other.at[v];
-    return one;
-}
-
 // A slot of the past that holds something, and how strongly step n is drawn to it.
 struct Held {
     int slot;
@@ -356,7 +355,8 @@ struct HeldRow {
 static_assert(sizeof(HeldRow) <= HELD_BYTES, "gpu.py asks for too little shared memory");
 
 // next (slots, span): the next row of tangents of every sample that has them, by one pass over T. One block of threads a slot as
-// source, four samples a thread. Grid (fours of samples, slots, solutions). Eq. [dmft-T].
+// source, four samples a thread. Where few samples have tangents, ROW_SHARES warps share out the rows of the same ones, and their sums
+// meet in shared memory, (ROW_SHARES, ACROSS). Grid (fours of samples, slots, solutions). Eq. [dmft-T].
 extern "C" __global__ void next_tangents(const int *on, int carriers, int width, int span, int slots, int packed, const Step *step,
                                          const Rates *rates, const int *offset, const long long *carrier, const double *gp,
                                          const stored *T, const stored *row, stored *next) {
@@ -370,25 +370,35 @@ extern "C" __global__ void next_tangents(const int *on, int carriers, int width,
     const long long *order = order_of(step);
     const int source = blockIdx.y, rows = (int)step->active - source;
     if (rows <= 0) return; // other slots respond to nothing
-    for (int k = threadIdx.x; k < rows + ROWS_AHEAD; k += blockDim.x) {
+    for (int k = threadIdx.x; k < rows + ROWS_AHEAD * ROW_SHARES; k += blockDim.x) {
         const long long slot = order[source + min(k, rows - 1)];
         held[k] = {offset[slot], k < rows ? (stored)flushed<double>((stored)memory[slot], TANGENT_FLUSH) : stored(0)};
     }
     __syncthreads();
 
     const double eta = rates->eta, a = rates->a;
-    const long long stride = span, t = ((long long)blockIdx.x * blockDim.x + threadIdx.x) * FOUR, j = order[source];
-    if (t >= carriers) return;
-    T += j * stride + t;
+    const int lane = threadIdx.x % LANES, share = threadIdx.x / LANES % ROW_SHARES, warp = threadIdx.x / LANES / ROW_SHARES;
+    const long long stride = span, t = (((long long)blockIdx.x * (blockDim.x / LANES / ROW_SHARES) + warp) * LANES + lane) * FOUR;
+    const long long j = order[source];
+    if (ROW_SHARES == 1 && t >= carriers) return;
+    T += j * stride + min(t, stride - FOUR);
     Four<stored> sum = {};
-    for (int k = 0; k < rows; k += ROWS_AHEAD) {
+    for (int k = share; k < rows; k += ROWS_AHEAD * ROW_SHARES) {
         Four<stored> loaded[ROWS_AHEAD];
 #pragma unroll
-        for (int r = 0; r < ROWS_AHEAD; r++) loaded[r] = four(T + held[k + r].offset * stride);
+        for (int r = 0; r < ROWS_AHEAD; r++) loaded[r] = four(T + held[k + r * ROW_SHARES].offset * stride);
 #pragma unroll
         for (int r = 0; r < ROWS_AHEAD; r++)
 #pragma unroll
-            for (int v = 0; v < FOUR; v++) sum.at[v] += held[k + r].memory * loaded[r].at[v];
+            for (int v = 0; v < FOUR; v++) sum.at[v] += held[k + r * ROW_SHARES].memory * loaded[r].at[v];
+    }
+    if (ROW_SHARES > 1) {
+        Four<stored> *sums = (Four<stored> *)shared + lane;
+        __syncthreads(); // nobody looks at `held` from here on
+        sums[share * LANES] = sum;
+        __syncthreads();
+        if (share > 0 || t >= carriers) return;
+        for (int s = 1; s < ROW_SHARES; s++) sum = sum + sums[s * LANES];
     }
     const Four<stored> now = four(row + j * stride + t);
     Four<stored> then = {};

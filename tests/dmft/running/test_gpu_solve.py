@@ -153,7 +153,7 @@ def test_what_a_gpu_does_not_take_is_one_line(card):
     register_loss("from_a_list", lambda f, y: (f - y) ** 2, lambda f, y: [2.0 * (f - y)][0], lambda f, y: 2.0 + 0.0 * f)
     with pytest.raises(RunError, match="'from_a_list': <lambda>: .* cannot be translated to CUDA .*; write it in plain arithmetic"):
         dmft.solve(run_of(loss="from_a_list"), quiet=True)
-    short = Changed(card, shared_bytes=HELD_BYTES * (10 + TILING.ahead * MOVERS))
+    short = Changed(card, shared_bytes=HELD_BYTES * (10 + max(TILING.rows_ahead * TILING.row_shares, TILING.ahead * MOVERS)))
     with given_out(short), pytest.raises(
             RunError, match='of 20 steps one by one is too long for this card, which takes 10; take history = "dyadic"'):
         dmft.solve(run_of(history="full"), quiet=True)

@@ -49,7 +49,7 @@ t_max = {0.02 * steps}
 
 
 # Few warps, and few numbers loaded at a time, so that slots and parts come in turns in a small test too.
-SMALL = Tiling(own=1, ahead=2, rows_ahead=3, warps=1, spread=6, equations=64)
+SMALL = Tiling(own=1, ahead=2, rows_ahead=3, warps=1, row_shares=1, spread=6, equations=64)
 
 
 def march_of(p: Experiment, per_level: int | None, dtype, gpu=None, parts=PARTS, samples: int = 16, carriers: int = 16,
@@ -66,13 +66,13 @@ def solved(*arguments, **options) -> March:
     return march
 
 
-def assert_same_curves(want: March, got: March) -> None:
+def assert_same_curves(want: March, got: March, rtol: float = 1e-8) -> None:
     for name, curve in want.curves.items():
         # The multiplier as sampled, and what a row fails the identities by, are differences of numbers of order one, divided by
         # eta: the linear loss, whose past is nearly singular, shows rounding of up to 5e-9 in them. So is nu_hat, with 1.8e-8
         # for mirrored samples on an H200.
         delicate = "gap" in name or name.startswith("nu_hat")
-        np.testing.assert_allclose(got.curves[name], curve, rtol=1e-8, atol=5e-8 if delicate else 1e-9, err_msg=name)
+        np.testing.assert_allclose(got.curves[name], curve, rtol=rtol, atol=5e-8 if delicate else 1e-9, err_msg=name)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -326,4 +326,6 @@ def test_a_sample_on_the_barrier_has_a_bounded_response_on_both(card, redrawn):
         found.append(np.array(Y))
     assert found[0].max() == ESTIMATOR.y_max and found[0][-1] < ESTIMATOR.y_max
     np.testing.assert_allclose(found[1], found[0], rtol=1e-7)
-    assert_same_curves(*marches)
+    # delta_nu doubles its rounding every other step here: 6e-11 after ten, 2.5e-8 after 26, and 4e-11 and 3e-9 with sums in another
+    # order.
+    assert_same_curves(*marches, rtol=1e-7)
