@@ -1,7 +1,8 @@
 """The checkpoint of a job: the solutions entered so far, and the full state of the workers under way.
 
 Rank 0 writes; the other ranks send their arrays one at a time. Every rank reads its own lines back, so a run may continue with
-any number of ranks. Layout: the job's own state under the names it chooses, and active/INDEX/PART/shared|own/... for a worker.
+any number of ranks. Layout: the job's own state under the names it chooses, and active/INDEX/PART/shared|own/... for a worker; of
+an array that is packed (packing.py) a stream for the lines of each rank, own/NAME/FIRST LINE.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from dmft.core import store
 from dmft.core.errors import FileError
+from dmft.core.packing import unpack
 from dmft.core.parallel import Comm
 from dmft.core.parts import Part, Piece, pieces_of_parts, send_parts
 from dmft.core.tree import flatten, nest
@@ -66,9 +68,24 @@ class Checkpoint:
             place = f"{ACTIVE}/{index}/{name}"
             names = flatten(there.get(name, {}).get("shared", {}))
             shared = {key: store.read(self.source, f"{place}/shared/{key}") for key in names}
-            own = {key: store.read(self.source, f"{place}/own/{key}", part.lines) for key in part.own}
+            kept = flatten(there.get(name, {}).get("own", {}))
+            own = {key: self._unpacked(place, key, kept, part.lines) if key in part.guides else
+                   store.read(self.source, f"{place}/own/{key}", part.lines) for key in part.own}
             parts[name] = Part(shared, own, part.lines, part.total)
         worker.restore(parts)
+
+    def _unpacked(self, place: str, key: str, kept: Mapping[str, Any], lines: slice) -> np.ndarray:
+        """Lines of an array that is packed. kept: what the file has of its part."""
+        begins = sorted(int(name.removeprefix(f"{key}/")) for name in kept if name.startswith(f"{key}/"))
+        wanted = [begin for begin, end in zip(begins, [*begins[1:], lines.stop + 1])
+                  if begin < max(lines.stop, lines.start + 1) and lines.start < end]
+        try:
+            whole = np.concatenate([unpack(store.read(self.source, f"{place}/own/{key}/{begin}")) for begin in wanted])
+            if len(whole) < lines.stop - wanted[0]:
+                raise ValueError("lines are missing")
+        except ValueError as error:
+            raise FileError(f"{self.source}: not whole inside: {place}/own/{key}: {error}; --force starts afresh") from None
+        return whole[lines.start - wanted[0] : lines.stop - wanted[0]]
 
     def write(self, state: Mapping[str, Any], workers: Mapping[int, Worker], dealt: list[list[int]], leads: bool,
               attrs: dict[str, Any]) -> None:
@@ -123,6 +140,11 @@ class Checkpoint:
 def _put(writer: store.Writer, piece: Piece) -> None:
     """Write an array, or some lines of one, which is created with its full length when its first lines come."""
     array = piece.array
+    if piece.packed:
+        assert piece.lines is not None
+        if piece.lines.start == piece.lines.stop:
+            return
+        piece = piece._replace(name=f"{piece.name}/{piece.lines.start}", lines=None)
     if piece.lines is None:
         writer.create(piece.name, array.shape, array.dtype)
         writer.write(piece.name, (), array)

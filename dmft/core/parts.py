@@ -1,5 +1,5 @@
 """The state of a worker as arrays, and how it is sent to the root rank: one array at a time, so that no rank ever holds more
-than one array beyond its own."""
+than one array beyond its own, and what it is packed into."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dmft.core.packing import Guide, pack
 from dmft.core.parallel import Comm
 from dmft.core.tree import flatten
 
@@ -22,22 +23,29 @@ class Part:
 
     shared: (nested) arrays that are equal on all ranks of the group. own: arrays with one line per sample or instance of this
     rank, read by name one after the other (on a GPU each is copied to the host when it is read). lines: which of the `total`
-    lines over all ranks these are; a file holds all of them in order, whatever the number of ranks.
+    lines over all ranks these are; a file holds all of them in order, whatever the number of ranks. guides: of the own arrays that
+    are packed (packing.py); their lines have no gaps.
     """
 
     shared: Mapping[str, Any] = field(default_factory=dict)
     own: Mapping[str, np.ndarray] = field(default_factory=dict)
     lines: slice = field(default_factory=lambda: slice(0, 0))
     total: int = 0
+    guides: Mapping[str, Guide] = field(default_factory=dict)
+
+    def stored(self, name: str) -> np.ndarray:
+        """One of the own arrays as it is sent and kept: packed, where it has a guide."""
+        return pack(self.own[name], self.guides[name]) if name in self.guides else self.own[name]
 
 
 class Piece(NamedTuple):
-    """An array and its name in the file ("shared/..." or "own/..."); of an own array only `lines` of the `total`."""
+    """An array and its name in the file ("shared/..." or "own/..."); of an own array `lines` of the `total`, or these packed."""
 
     name: str
     array: np.ndarray
     lines: slice | None = None
     total: int = 0
+    packed: bool = False
 
 
 def send(part: Part, comm: Comm, leads: bool) -> None:
@@ -45,12 +53,12 @@ def send(part: Part, comm: Comm, leads: bool) -> None:
     sends `shared` too."""
     shared = flatten(part.shared) if leads else {}
     lines = (part.lines.start, part.lines.stop, part.lines.step)
-    contents = json.dumps([list(shared), list(part.own), lines, part.total])
+    contents = json.dumps([list(shared), {name: name in part.guides for name in part.own}, lines, part.total])
     comm.send_array(np.frombuffer(contents.encode(), np.uint8), 0)
     for array in shared.values():
         comm.send_array(np.asarray(array), 0)
     for name in part.own:
-        comm.send_array(part.own[name], 0)
+        comm.send_array(part.stored(name), 0)
 
 
 def pieces(part: Part | None, comm: Comm, rank: int, leads: bool) -> Iterator[Piece]:
@@ -60,13 +68,13 @@ def pieces(part: Part | None, comm: Comm, rank: int, leads: bool) -> Iterator[Pi
         for name, array in flatten(part.shared).items() if leads else ():
             yield Piece(f"shared/{name}", np.asarray(array))
         for name in part.own:
-            yield Piece(f"own/{name}", part.own[name], part.lines, part.total)
+            yield Piece(f"own/{name}", part.stored(name), part.lines, part.total, name in part.guides)
         return
     shared, own, lines, total = json.loads(bytes(comm.recv_array(rank)))
     for name in shared:
         yield Piece(f"shared/{name}", comm.recv_array(rank))
-    for name in own:
-        yield Piece(f"own/{name}", comm.recv_array(rank), slice(*lines), total)
+    for name, packed in own.items():
+        yield Piece(f"own/{name}", comm.recv_array(rank), slice(*lines), total, packed)
 
 
 def send_parts(parts: Mapping[str, Part], comm: Comm, leads: bool) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from dmft.committee.march import CommitteeMarch, committee_bytes, committee_sampling
 from dmft.core.device import Gpu
 from dmft.core.errors import RunError, UserError
+from dmft.core.packing import Guide
 from dmft.core.parts import Part
 from dmft.equations.history import History
 from dmft.equations.kernels import Kept, Wanted, history_for, saved_steps
@@ -230,9 +231,12 @@ class ReplicaSolver(Solver, Protocol):
     def per_tangent(self) -> Mapping[str, np.ndarray]:
         """State with a line per sample of this rank that has tangents (blocks.carrier_lines of blocks.carriers)."""
 
+    def guides(self) -> tuple[Mapping[str, Guide], Mapping[str, Guide]]:
+        """Of the arrays of either kind that a checkpoint packs, how their numbers are foretold."""
+
     def restore(self, shared: Mapping[str, Any], per_sample: Mapping[str, np.ndarray],
                 per_tangent: Mapping[str, np.ndarray]) -> None:
-        """Take over a state that the three methods above gave, perhaps on another number of ranks."""
+        """Take over a state that the first three methods above gave, perhaps on another number of ranks."""
 
 
 def step_abreast(replicas: Sequence[Replica]) -> None:
@@ -296,9 +300,9 @@ class Replica:
     def state(self) -> dict[str, Part]:
         parts = {}
         for name, solver in self.solvers.items():
-            blocks = solver.blocks
-            parts[name] = Part(solver.shared(), solver.per_sample(), blocks.lines, blocks.samples)
-            parts[f"{name}_tangents"] = Part({}, solver.per_tangent(), blocks.carrier_lines, blocks.carriers)
+            blocks, (of_samples, of_tangents) = solver.blocks, solver.guides()
+            parts[name] = Part(solver.shared(), solver.per_sample(), blocks.lines, blocks.samples, of_samples)
+            parts[f"{name}_tangents"] = Part({}, solver.per_tangent(), blocks.carrier_lines, blocks.carriers, of_tangents)
         return parts
 
     def restore(self, parts: Mapping[str, Part]) -> None:

@@ -80,7 +80,7 @@ class GpuSamples:
         self.gpu, self.weights, self.history, self.count = card.gpu, weights, weights.history, len(draws.h)
         self.company = card.company(weights.experiment, self.history, draws, block, sampling, dtype, tiling, use)
         self.at = self.company.enter(draws, weight, sampling, weights)
-        self.carriers, self.keys = self.company.carriers, sampling.keys
+        self.carriers, self.keys, self.stein = self.company.carriers, sampling.keys, self.company.stein
 
     @property
     def state(self) -> SampleState:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from dmft.core.packing import Guide
 from dmft.equations.ibp import trusted_share
 from dmft.equations.rows import InUse
 from dmft.model.channels import JUMPS
@@ -145,6 +146,10 @@ class Alone:
     @property
     def company(self) -> Hashable:
         return self
+
+    def guides(self) -> tuple[dict[str, Guide], dict[str, Guide]]:
+        """How a checkpoint packs arrays with a line per sample, and per sample with tangents: it does not."""
+        return {}, {}
 
     def terms(self) -> list[np.ndarray]:
         """What is to be summed over all blocks, one line per block."""

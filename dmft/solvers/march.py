@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dmft.core.device import Gpu
+from dmft.core.packing import Guide
 from dmft.core.tree import nest
 from dmft.equations.blocks import push_steps
 from dmft.equations.history import History
@@ -27,10 +28,12 @@ from dmft.model.experiment import Experiment
 from dmft.samples.card_steps import CardSteps
 from dmft.samples.clones import Clones
 from dmft.samples.gpu import BLOCKS, Card, GpuSamples
+from dmft.samples.guides import guide_of_past, guide_of_tangents
 from dmft.samples.launches import TILING, Tiling
 from dmft.samples.process import Samples
 from dmft.samples.sampling import Sampling, draw
 from dmft.samples.snapshots import SampleSnapshots, on_host
+from dmft.samples.state import Past
 from dmft.solvers.blocks import Blocks, Summing, blocks_for, card_blocks, estimators_of, normalised
 from dmft.solvers.forward import Forward
 
@@ -256,6 +259,13 @@ class March(Causal):
 
     def per_tangent(self) -> Mapping[str, np.ndarray]:
         return self.samples.per_tangent()
+
+    def guides(self) -> tuple[dict[str, Guide], dict[str, Guide]]:
+        if self.history.full:
+            return super().guides()
+        past = guide_of_past(self.history)
+        of_samples = {f"past/{name}": past for name in Past._fields if name != "Y" or self.samples.stein}
+        return of_samples, {"T": guide_of_tangents(self.history), "row": past}
 
     def take_samples(self, per_sample: Mapping[str, np.ndarray], per_tangent: Mapping[str, np.ndarray]) -> None:
         self.samples.restore(per_sample, per_tangent, self.weights.n)

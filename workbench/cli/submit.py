@@ -185,7 +185,7 @@ class _Submission:
         if limit < 60.0:
             raise UserError(f"--time {options.time}: Slurm counts time limits in minutes; at least 00:01:00")
         warning = min(cost.stop_seconds, limit / 3.0)
-        if warning < cost.stop_seconds:
+        if limit < 3.0 * cost.stop_seconds:
             print(f"warning: the last checkpoint may need {cost.stop_seconds:.0f} s; a limit of {clock(limit)} leaves "
                   f"{warning:.0f} s. If that is too short, the job ends at its limit with the checkpoint before: submit it again")
         return Resources(options.ranks, options.nodes, options.cores, limit, cost.rank_bytes, warning, options.launcher,

@@ -124,7 +124,8 @@ def test_a_limit_has_room_for_the_last_checkpoint(dmft_main, run_file, tmp_path)
     given = re.search(r"--time=(\d+):(\d+):(\d+)", script)
     warned = re.search(r"USR1@(\d+)", script)
     assert "the last checkpoint may need" not in done.stdout and given and warned
-    assert 3600 * int(given[1]) + 60 * int(given[2]) + int(given[3]) >= 3 * int(warned[1]) - 1 > 5000
+    # Both are whole seconds.
+    assert 3600 * int(given[1]) + 60 * int(given[2]) + int(given[3]) >= 3 * (int(warned[1]) - 1) > 5000
 
 
 def test_studies_and_onepass_are_submitted(dmft_main, run_file, tmp_path):

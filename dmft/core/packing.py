@@ -1,0 +1,279 @@
+"""Arrays of samples made small without loss, for checkpoints: entries are foretold from others of their line, and of what is left
+the leading zeros are not written.
+
+A line consists of rows, which a Guide puts in an order in which each is much like those before it: the past of a sample at one time
+after the other, say. An entry is foretold on the straight line through the same entries of the two rows before. What it differs by,
+counted in floating-point numbers, is a whole number with many leading zeros, and eight of these are written with as many bits each
+as the longest of them needs. Whatever is foretold, the entry comes back to the bit, on any machine: products and sums are those of
+the IEEE rules, and no guess is taken that is no number. Entries outside of all rows are left out, and come back as zero.
+
+A stream is self-contained: STREAM_HEAD numbers, the guide, the bytes of every line, the lines. A line is the bits of each group
+of eight, a byte each, and then the groups.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit, prange
+
+from dmft.core.compiled import IN_PLACE, INNER, UNCOUNTED
+
+STREAM_HEAD = 4  # bytes of a number, lines, numbers of a line, rows
+OF_ONE_WIDTH = 8  # numbers that are written with as many bits each; so a group of b bits each has b bytes
+PACKED_AT_ONCE = 1 << 20  # numbers that are worked on at a time
+LARGEST_GUESS = 1e300  # of what is foretold
+WORD, LOWEST_WORD = 32, 0xFFFFFFFF  # bits that are written at once, and the lowest ones of a number
+_WHOLE = {4: np.int32, 8: np.int64}
+_REAL = {4: np.float32, 8: np.float64}
+
+
+class Guide(NamedTuple):
+    """Where the rows of a line are, and how they are foretold: as `alone` times the row before; or, where the second row before it
+    is not zero, as `one` times the row before plus `two` times the second. All (rows,); rows may end at different lengths."""
+
+    begin: np.ndarray  # int64
+    length: np.ndarray  # int64
+    alone: np.ndarray
+    one: np.ndarray
+    two: np.ndarray
+
+    @classmethod
+    def through(cls, begin: np.ndarray, length: np.ndarray, size: np.ndarray, centre: np.ndarray) -> Guide:
+        """Of rows that are sums over `size` steps around `centre`, in order of time."""
+        rows = len(begin)
+        alone, one, two = np.zeros(rows), np.zeros(rows), np.zeros(rows)
+        alone[1:] = size[1:] / size[:-1]
+        further = (centre[2:] - centre[1:-1]) / (centre[1:-1] - centre[:-2])
+        one[2:], two[2:] = (1.0 + further) * alone[2:], -further * (size[2:] / size[:-2])
+        return cls(np.ascontiguousarray(begin, np.int64), np.ascontiguousarray(length, np.int64), alone, one, two)
+
+
+@njit(**IN_PLACE)
+def _row(r, guide):
+    """Where row r begins and how long it is; where the two rows before it begin, and how much of this one has entries in the first
+    and in both of them; and the factors of the guide."""
+    begin, length = guide.begin, guide.length
+    known = min(length[r], length[r - 1]) if r > 0 else 0
+    both = min(known, length[r - 2]) if r > 1 else 0
+    return begin[r], length[r], begin[max(r - 1, 0)], begin[max(r - 2, 0)], known, both, guide.alone[r], guide.one[r], guide.two[r]
+
+
+@njit(**IN_PLACE)
+def _foretold(j, line, before, second, known, both, alone, one, two):
+    """Entry j of a row of a line, from the rows before it."""
+    guess = 0.0
+    if j < both and line[second + j] != 0.0:
+        guess = one * line[before + j] + two * line[second + j]
+    elif j < known:
+        guess = alone * line[before + j]
+    return guess if abs(guess) < LARGEST_GUESS else 0.0
+
+
+@njit(**IN_PLACE)
+def _bits(number, size):
+    """The bits of a real number of so many bytes as a whole number."""
+    return np.int64(np.float32(number).view(np.int32)) if size == 4 else np.float64(number).view(np.int64)
+
+
+@njit(**IN_PLACE)
+def _place(bits, most):
+    """Where a number stands among all of its kind, the smallest ones around 0, from its bits; and its bits from that. most: the
+    largest whole number of as many bits."""
+    return bits ^ ((bits >> 63) & most)
+
+
+@njit(**IN_PLACE)
+def _apart(bits, guess, most, shift):
+    """How far apart a number and its guess are, small differences of either sign as small whole numbers. shift: how many bits the
+    numbers are shorter than 64."""
+    apart = ((_place(bits, most) - _place(guess, most)) << shift) >> shift
+    return (apart << 1) ^ (apart >> 63)
+
+
+@njit(**UNCOUNTED, parallel=True)
+def _leave(lines, bits, guide, left):
+    """left (lines, numbers): what is left to say. bits: the memory of the lines as whole numbers."""
+    most = np.int64((1 << (8 * bits.itemsize - 1)) - 1)
+    shift = 64 - 8 * bits.itemsize
+    for i in prange(len(lines)):
+        line = lines[i]
+        left[i, :] = 0
+        for r in range(len(guide.begin)):
+            at, count, before, second, known, both, alone, one, two = _row(r, guide)
+            if count == 1:  # without the loop, whose beginning takes longer than one turn
+                guess = _bits(_foretold(0, line, before, second, known, both, alone, one, two), bits.itemsize)
+                left[i, at] = _apart(np.int64(bits[i, at]), guess, most, shift)
+                continue
+            for j in range(count):
+                guess = _bits(_foretold(j, line, before, second, known, both, alone, one, two), bits.itemsize)
+                left[i, at + j] = _apart(np.int64(bits[i, at + j]), guess, most, shift)
+
+
+@njit(**UNCOUNTED, parallel=True)
+def _come_back(left, guide, lines, bits):
+    """Undo `_leave`; lines are zero before."""
+    most = np.int64((1 << (8 * bits.itemsize - 1)) - 1)
+    whole = np.int64(-1) if bits.itemsize == 8 else 2 * most + 1
+    shift = 64 - 8 * bits.itemsize
+    for i in prange(len(lines)):
+        line = lines[i]
+        for r in range(len(guide.begin)):
+            at, count, before, second, known, both, alone, one, two = _row(r, guide)
+            for j in range(count):
+                guess = _bits(_foretold(j, line, before, second, known, both, alone, one, two), bits.itemsize)
+                said = np.int64(left[i, at + j]) & whole
+                place = _place(guess, most) + (((said >> 1) & np.int64(0x7FFFFFFFFFFFFFFF)) ^ -(said & 1))
+                bits[i, at + j] = _place((place << shift) >> shift, most)
+
+
+@njit(**INNER)
+def _width(numbers, first):
+    """How many bits the longest number of a group has."""
+    any_of = np.int64(0)
+    for k in range(first, min(first + OF_ONE_WIDTH, len(numbers))):
+        any_of |= np.int64(numbers[k])
+    if any_of < 0:
+        return 8 * numbers.itemsize
+    width = 0
+    for step in (32, 16, 8, 4, 2, 1):
+        if any_of >> step:
+            any_of >>= step
+            width += step
+    return width + (any_of > 0)
+
+
+@njit(**UNCOUNTED, parallel=True)
+def _measure(left, lengths):
+    """Bytes of every line."""
+    for i in prange(len(left)):
+        total = 0
+        for first in range(0, left.shape[1], OF_ONE_WIDTH):
+            total += 1 + _width(left[i], first)
+        lengths[i] = total
+
+
+@njit(**INNER)
+def _write_line(numbers, out):
+    """A line of what is left, into its bytes."""
+    groups = (len(numbers) + OF_ONE_WIDTH - 1) // OF_ONE_WIDTH
+    at = groups
+    for group in range(groups):
+        first, width = group * OF_ONE_WIDTH, _width(numbers, group * OF_ONE_WIDTH)
+        out[group], end = width, at + width
+        held, fill = np.int64(0), 0  # bits that wait for their place in the bytes
+        for k in range(first, min(first + OF_ONE_WIDTH, len(numbers)) if width else first):
+            number = np.int64(numbers[k])
+            held |= (number & LOWEST_WORD) << fill
+            fill += min(width, WORD)
+            if fill >= WORD:
+                for byte in range(4):
+                    out[at + byte] = (held >> (8 * byte)) & 255
+                held, fill, at = held >> WORD, fill - WORD, at + 4
+            if width > WORD:
+                held |= ((number >> WORD) & LOWEST_WORD) << fill
+                fill += width - WORD
+                if fill >= WORD:
+                    for byte in range(4):
+                        out[at + byte] = (held >> (8 * byte)) & 255
+                    held, fill, at = held >> WORD, fill - WORD, at + 4
+        while at < end:
+            out[at] = held & 255
+            held, at = held >> 8, at + 1
+
+
+@njit(**UNCOUNTED, parallel=True)
+def _write(left, ends, out):
+    """All lines; ends (lines,): where their bytes end."""
+    for i in prange(len(left)):
+        _write_line(left[i], out[0 if i == 0 else ends[i - 1] : ends[i]])
+
+
+@njit(**INNER)
+def _read_line(packed, numbers):
+    """Undo `_write_line`; False where the bytes are not those of such a line."""
+    groups = (len(numbers) + OF_ONE_WIDTH - 1) // OF_ONE_WIDTH
+    at = groups
+    if at > len(packed):
+        return False
+    for group in range(groups):
+        width = np.int64(packed[group])
+        if width > 8 * numbers.itemsize or at + width > len(packed):
+            return False
+        held, fill = np.int64(0), 0
+        for k in range(group * OF_ONE_WIDTH, (group + 1) * OF_ONE_WIDTH if width else 0):
+            number = np.int64(0)
+            for part in range(0, width, WORD):
+                wanted = min(width - part, WORD)
+                while fill < wanted:
+                    held |= np.int64(packed[at]) << fill
+                    fill, at = fill + 8, at + 1
+                number |= (held & ((np.int64(1) << wanted) - 1)) << part
+                held, fill = held >> wanted, fill - wanted
+            if k < len(numbers):
+                numbers[k] = number
+    return at == len(packed)
+
+
+@njit(**UNCOUNTED, parallel=True)
+def _read(packed, ends, left, sound):
+    """Undo `_write`; sound (lines,): of which lines the bytes are those of a line."""
+    for i in prange(len(left)):
+        left[i, :] = 0
+        sound[i] = _read_line(packed[0 if i == 0 else ends[i - 1] : ends[i]], left[i])
+
+
+def _lines_at_once(numbers: int) -> int:
+    return max(1, PACKED_AT_ONCE // max(numbers, 1))
+
+
+def _fits(guide: Guide, numbers: int) -> bool:
+    """Whether all rows lie within a line."""
+    begin, length = guide.begin, guide.length
+    return bool(((begin >= 0) & (length >= 0) & (begin <= numbers) & (length <= numbers - begin)).all())
+
+
+def pack(array: np.ndarray, guide: Guide) -> np.ndarray:
+    """The stream (uint8) of an array (lines, numbers) of real numbers."""
+    (lines, numbers), size, some = array.shape, array.itemsize, _lines_at_once(array.shape[1])
+    assert _fits(guide, numbers)
+    lengths, streams, room = np.zeros(lines, np.int64), [], np.empty((min(some, lines), numbers), _WHOLE[size])
+    for first in range(0, lines, some):
+        block, here = np.ascontiguousarray(array[first : first + some]), lengths[first : first + some]
+        left = room[: len(block)]
+        _leave(block, block.view(_WHOLE[size]), guide, left)
+        _measure(left, here)
+        ends = np.cumsum(here)
+        streams.append(np.empty(ends[-1], np.uint8))
+        _write(left, ends, streams[-1])
+    head = np.array([size, lines, numbers, len(guide.begin)], np.int64)
+    return np.concatenate([*(each.view(np.uint8) for each in (head, *guide, lengths)), *streams])
+
+
+def unpack(stream: np.ndarray) -> np.ndarray:
+    """The array of a stream; ValueError for one that `pack` does not write."""
+    numbers_at = 8 * STREAM_HEAD
+    if len(stream) < numbers_at:
+        raise ValueError("cut short")
+    size, lines, numbers, rows = stream[:numbers_at].view(np.int64).tolist()
+    if size not in _REAL or min(lines, numbers, rows) < 0 or 8 * (STREAM_HEAD + 5 * rows + lines) > len(stream):
+        raise ValueError("no head")
+    tables = stream[numbers_at : 8 * (STREAM_HEAD + 5 * rows + lines)].copy().view(np.int64)
+    parts = [tables[k * rows : (k + 1) * rows] for k in range(5)]
+    guide, lengths = Guide(parts[0], parts[1], *(each.view(np.float64) for each in parts[2:])), tables[5 * rows :]
+    rest = stream[8 * (STREAM_HEAD + 5 * rows + lines) :]
+    ends = np.cumsum(lengths)
+    least = -(-numbers // OF_ONE_WIDTH)  # so that a small stream cannot declare a large array
+    if not _fits(guide, numbers) or ((lengths < least) | (lengths > len(rest))).any() or lengths.sum() != len(rest):
+        raise ValueError("no lines")
+    found, some = np.zeros((lines, numbers), _REAL[size]), _lines_at_once(numbers)
+    for first in range(0, lines, some):
+        block, here = found[first : first + some], ends[first : first + some]
+        begin = ends[first - 1] if first else 0
+        left, sound = np.empty(block.shape, _WHOLE[size]), np.zeros(len(block), bool)
+        _read(np.ascontiguousarray(rest[begin : here[-1]]), here - begin, left, sound)
+        if not sound.all():
+            raise ValueError("a line of another length")
+        _come_back(left, guide, block, block.view(_WHOLE[size]))
+    return found
