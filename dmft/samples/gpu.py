@@ -14,6 +14,7 @@ import numpy as np
 
 from dmft.core.device import Gpu
 from dmft.equations.history import History
+from dmft.equations.on_card import Room
 from dmft.equations.rows import InUse
 from dmft.equations.weights import WeightDynamics
 from dmft.model.experiment import Experiment
@@ -38,9 +39,12 @@ class Card:
 
     def company(self, experiment: Experiment, history: History, draws: Draws, block: int, sampling: Sampling, dtype,
               tiling: Tiling, use: InUse | None) -> Company:
-        """Where a solution of this shape belongs. Histories must be alike in every step: they follow that of the first."""
-        shape = (history.per_level, history.fences.tobytes(), len(draws.h), int(draws.carrier.sum()), block, sampling.parts,
-                 np.dtype(dtype), use)
+        """Where a solution of this shape belongs. Histories must be alike in every step: they follow that of the first. use: given
+        where the card is to do the equations, which takes room in its shared memory."""
+        if use and not Room.within(self.gpu.shared_bytes, tiling.equations, history.slots):
+            use = None
+        shape = (history.per_level, history.fences.tobytes(), len(draws.h), int(draws.carrier.sum()), sampling.carriers, block,
+                 sampling.parts, np.dtype(dtype), use)
         companies = self._companies.setdefault(shape, [])
         if len(companies) < (1 if use else 2):  # the host is hardly waited for where the card has the equations
             companies.append(Company(self.gpu, experiment, history, draws, block, sampling, dtype, tiling,

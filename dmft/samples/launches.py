@@ -67,7 +67,7 @@ class Tiling(NamedTuple):
 
 
 TILING = Tiling()
-FEW_CARRIERS = 1024  # samples with tangents that are few
+FEW_CARRIERS = 1024  # samples with tangents that are few: on all ranks, because sums depend on it
 
 
 class Sums:
@@ -91,7 +91,7 @@ class Company:
     def __init__(self, gpu: Gpu, experiment: Experiment, history: History, draws: Draws, block: int, sampling: Sampling, dtype,
                  tiling: Tiling, make_steps: Callable[[Company], Any] | None = None) -> None:
         count, slots = len(draws.h), history.slots
-        self.row_shares = tiling.row_shares if int(draws.carrier.sum()) <= FEW_CARRIERS else 1
+        self.row_shares = tiling.row_shares if sampling.carriers <= FEW_CARRIERS else 1
         most = gpu.shared_bytes // HELD_BYTES - max(tiling.rows_ahead * self.row_shares, tiling.ahead * MOVERS)
         if slots > most:
             raise RunError(f'[theory] device = "gpu": a history of {slots} steps one by one is too long for this card, which takes '
