@@ -68,9 +68,6 @@ class Nowhere:
     def run(self, name: object, launches: Callable[[], None], record: bool = True) -> None:
         """Nothing is launched."""
 
-    def side_by_side(self, launches: object, beside: object) -> None:
-        """Nothing is launched."""
-
     def mark(self) -> Callable[[], None]:
         return self.wait
 

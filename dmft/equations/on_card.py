@@ -62,6 +62,7 @@ from dmft.model.constraints import Constraint, Sphere
 
 EQUATION_SOURCES = Path(__file__).parent / "cuda"
 EQUATION_KERNELS = ("exact_totals", "row_and_step", "noise_given_past", "enter_step")
+MOST_SLOTS = 1024  # of a full history: what is written out for a whole row gets long
 KEPT_VECTORS = 6  # of a record: row n of M_C and K_R, then `vectors`
 NOW_NUMBERS = len(STEP_RECORD.names or ())
 LEFT_OUT, SOUND, EXPLODED, ESCAPED = range(4)  # how a row came out on the card: not asked for, sound, or diverged
@@ -168,6 +169,8 @@ class Room(NamedTuple):
 
     @property
     def numbers(self) -> int:
+        """All of them. The lines that are staged are those of `arrays_of`, `stage_blocks` and `stage_rule` (equations.cu): vectors,
+        work, drive, spread, blocks, stop and tables."""
         lines = 4 + WORK_VECTORS + 2 + 1 + 4 + 1 + TABLE_ROWS
         return self.arrays + (lines * self.slots + len(GIVEN.names or ()) + len(ESTIMATING.names or ()) if self.staged else 0)
 
@@ -176,15 +179,17 @@ class Room(NamedTuple):
         return self.rows // self.solve_rows
 
     @classmethod
-    def within(cls, limit: int, threads: int, slots: int) -> Room:
-        """The best one that fits into so many bytes: two groups at least, of 16 unknowns if it can be, and everything staged."""
+    def within(cls, limit: int, threads: int, slots: int) -> Room | None:
+        """The best one that fits into so many bytes, if any: two groups at least, of 16 unknowns if it can be, and everything
+        staged."""
+        assert threads >= 2 * WARP and slots % 2 == 0  # a warp for each line of a solve; rows begin at a multiple of 16 bytes
         for solve_rows in (16, 8, 4, 2):
             for staged in (True, False):
                 empty = cls(threads, slots, solve_rows, 0, staged)
-                rows = min((limit // 8 - empty.numbers) // empty.width, -(-slots // solve_rows) * solve_rows)
-                if rows >= 2 * solve_rows or rows > slots:
-                    return empty._replace(rows=max(rows, 2 * solve_rows))
-        raise AssertionError(f"{slots} slots")
+                groups = min((limit // 8 - empty.numbers) // (solve_rows * empty.width), max(-(-slots // solve_rows), 2))
+                if groups >= 2:
+                    return empty._replace(rows=groups * solve_rows)
+        return None
 
 
 def equations_source(constraint: Constraint, use: InUse, slopes: bool, room: Room) -> str:
@@ -197,10 +202,10 @@ def equations_source(constraint: Constraint, use: InUse, slopes: bool, room: Roo
              "BY_NUMBERS": len(ESTIMATING.names or ()), "COUNT_NUMBERS": len(COUNTS.names or ()),
              "NEIGHBOUR_LINES": len(NEIGHBOUR_ROWS), "SHARE_LINES": len(SHARE_ROWS), **ROW_OUTCOMES, **NEIGHBOUR_ROWS, **SHARE_ROWS}
     numbers: dict[str, Any] = {"STAGED": int(room.staged), "SLOPES": int(slopes), "EQUATION_THREADS": room.threads, "LANES": WARP,
-                               "WARPS": room.threads // WARP, "STREAM_AT": room.threads, "STREAM_WIDTH": room.width,
+                               "EQUATION_WARPS": room.threads // WARP, "STREAM_AT": room.threads, "STREAM_WIDTH": room.width,
                                "SOLVE_ROWS": room.solve_rows, "SOLVE_STAGES": room.solve_stages, "INVERSES_AT": room.inverses,
                                "BLOCKS_NUMBERS": room.of_inverses, "LINES_AT": room.lines, "KNOWN_AT": room.arrays - 2,
-                               "ARRAYS_AT": room.arrays, "PAIRED": int(room.slots % 2 == 0),
+                               "ARRAYS_AT": room.arrays,
                                "EXACT_BASE": repr(exact_sum.BASE)}
     for name, value in use._asdict().items():
         numbers[f"USE_{name.upper()}"] = int(value) if isinstance(value, bool) else repr(float(value)).replace("inf", "(1.0 / 0.0)")

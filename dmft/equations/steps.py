@@ -190,6 +190,13 @@ def merged(blocks, v):
         merge_vector(v, blocks.levels[OLDER, k], blocks.levels[NEWER, k], blocks.levels[INTO, k])
 
 
+@njit(**INNER)
+def merged_matrix(blocks, A):
+    """The same in a matrix."""
+    for k in range(blocks.counts.moved):
+        merge_matrix(A, blocks.levels[OLDER, k], blocks.levels[NEWER, k], blocks.levels[INTO, k])
+
+
 @njit(**IN_PLACE)
 def nesterov_point(given, blocks, one):
     """Row n+1 of y from that of w, y_{n+1} = (1 + beta) w_{n+1} - beta w_n; the row of w_{n+1} goes into the state. Eq.
@@ -223,13 +230,6 @@ def next_numbers(one):
     """The numbers of step n+1."""
     now = one.now
     now.Q_now, now.m, now.b, now.n = now.next_Q, now.next_m, now.next_b, now.n + 1
-
-
-@njit(**INNER)
-def merged_matrix(blocks, A):
-    """And in a matrix."""
-    for k in range(blocks.counts.moved):
-        merge_matrix(A, blocks.levels[OLDER, k], blocks.levels[NEWER, k], blocks.levels[INTO, k])
 
 
 @njit(**IN_PLACE)

@@ -49,6 +49,7 @@ class CardSteps:
         gpu, slots, several, history = company.gpu, company.slots, company.solutions, first.history
         self.company, self.ahead, self.threads, self.pages = company, ahead, threads, Pages(history)
         room = Room.within(gpu.shared_bytes, threads, slots)
+        assert room
         self.shared = 8 * room.numbers
         text = equations_source(first.experiment.constraint, use, bool(history.rule.slopes), room)
         self.kernel = gpu.kernels(text, EQUATION_KERNELS)
@@ -60,7 +61,8 @@ class CardSteps:
         self.totals, self.wanted = gpu.mirror((several, self.columns)), gpu.mirror(several, np.int32)
         self.alive, self.now = gpu.zeros(several, np.int32), gpu.zeros((several, NOW_NUMBERS))
         self.matrices, self.ridge = gpu.zeros((several, 4, slots, slots)), gpu.zeros((several, slots, slots))
-        self.inverses, self.settled = gpu.zeros((several, 2, room.of_inverses)), gpu.zeros(several, np.int32)
+        # of the blocks on the diagonals of both factors, and whether they are there
+        self.inverses, self.inverted = gpu.zeros((several, 2, room.of_inverses)), gpu.zeros(several, np.int32)
         self.vectors, self.work = gpu.zeros((several, 4, slots)), gpu.zeros((several, WORK_VECTORS, slots))
         self.spread = gpu.zeros((several, slots))
         self.stop, self.by = gpu.put(history.rule.stop), gpu.put(first.by.view(np.float64))
@@ -94,7 +96,7 @@ class CardSteps:
             for mine, host in self._arrays():
                 self.company.gpu.fill(mine, host)
             self.company.gpu.fill(self.alive, np.ones(self.company.solutions, np.int32))
-            self.company.gpu.fill(self.settled, np.zeros(self.company.solutions, np.int32))
+            self.company.gpu.fill(self.inverted, np.zeros(self.company.solutions, np.int32))
             self._sent = True
 
     # --- steps -------------------------------------------------------------------------------------------------
@@ -162,27 +164,27 @@ class CardSteps:
                 self.wanted.device, np.int32(company.blocks), np.int32(company.parts), np.int32(self.columns), company.row.partial,
                 self.totals.device), 24 * SUM_THREADS)
         sizes = np.int32(company.slots), np.int32(self.pages.levels)
-        state = (self.matrices, self.ridge, self.inverses, self.settled, self.vectors, self.work, self.spread, self.now,
+        state = (self.matrices, self.ridge, self.inverses, self.inverted, self.vectors, self.work, self.spread, self.now,
                  company.rates.device)
-        on, grid, prescribed = company.on.device, (1, 1, solutions), (self.page[k].device, self.stop, self.by)
+        on, grid, page = company.on.device, (1, 1, solutions), self.page[k].device
         self.kernel["row_and_step"](grid, (self.threads,), (
-            self.wanted.device, self.alive, on, *sizes, np.int32(self.columns), np.int32(self.record_width), *prescribed,
-            self.totals.device, *state, company.present.device, self.record[k].device), self.shared)
+            self.wanted.device, self.alive, on, *sizes, np.int32(self.columns), np.int32(self.record_width), page, self.stop,
+            self.by, self.totals.device, *state, company.present.device, self.record[k].device), self.shared)
 
         if not moves:
             return self.record[k].fetch()
 
         def noise() -> None:
             self.kernel["noise_given_past"](grid, (self.threads,), (
-                on, *sizes, *prescribed, *state, np.int32(self.record_width), self.record[k].device), self.shared)
+                on, *sizes, page, self.by, *state, np.int32(self.record_width), self.record[k].device), self.shared)
 
         def enter() -> None:
             if how.more:
                 self.page[(k + 1) % LAUNCHED_AHEAD].send()
             self.record[k].fetch()
-            self.kernel["enter_step"]((1, 2, solutions), (self.threads,), (on, *sizes, *prescribed, *state), self.shared)
+            self.kernel["enter_step"]((1, 2, solutions), (self.threads,), (on, *sizes, page, self.by, *state), self.shared)
 
-        company.use_plan(self.page[k].device[self.pages.numbers :])
+        company.use_plan(page[self.pages.numbers :])
         drawn, entered = company.queue.beside(noise, enter)
         company.move_tangents(merging)
         drawn()

@@ -18,7 +18,7 @@ from dmft.core.tree import nest
 from dmft.equations.blocks import push_steps
 from dmft.equations.history import History
 from dmft.equations.kernels import Kept, Wanted, enter_row, history_for
-from dmft.equations.on_card import ESCAPED, EXPLODED, can_be_translated
+from dmft.equations.on_card import ESCAPED, EXPLODED, MOST_SLOTS, can_be_translated
 from dmft.equations.random_start import OverlapKernels
 from dmft.equations.rows import CARRIED, CURVE_NAMES, curve_table, enter_all_curves, escaped, exploded
 from dmft.equations.steps import all_next_numbers
@@ -48,7 +48,7 @@ def card_has_equations(e: Experiment, wanted: Wanted, history: History, tiling: 
     """Whether a card that has the samples of a march can do the equations of a step as well."""
     elsewhere = e.update.looks_ahead or e.start.random or e.observables or e.clones or wanted.temperatures
     return bool(not elsewhere and not len(wanted.snapshots)
-                and (history.full or history.slots <= tiling.equations) and can_be_translated(e.constraint))
+                and history.slots <= (MOST_SLOTS if history.full else tiling.equations) and can_be_translated(e.constraint))
 
 
 class Causal(Forward):

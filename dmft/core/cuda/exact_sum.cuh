@@ -9,7 +9,9 @@ __device__ inline void carry_digits(long long &high, long long &middle, long lon
 }
 
 // The place of the highest digit of a sum whose largest term has this size, and 2**(-16 place), or 0 where there is nothing to cut.
-__device__ inline int digit_place(double largest) { return largest > 0.0 && largest < 1.0 / 0.0 ? max(ilogb(largest), -1023) >> 5 : 0; }
+__device__ inline int digit_place(double largest) {
+    return largest > 0.0 && largest < 1.0 / 0.0 ? max(ilogb(largest), -1023) >> 5 : 0;
+}
 __device__ inline double half_of_place(double largest, int place) {
     return largest > 0.0 && largest < 1.0 / 0.0 ? ldexp(1.0, -16 * place) : 0.0;
 }

@@ -2,10 +2,10 @@
 // blocks.py have as loops, under the same names. The equations themselves are translated (dmft/equations/on_card.py). Every function
 // is called by all threads after a barrier, and gives all of them the same number; those that change an array end with a barrier.
 //
-// Put before this file: block_cuda.CELL_TYPES, enums of the rows of tables, NONE, LANES, the number of WARPS, and what lies in shared
+// Put before this file: block_cuda.CELL_TYPES, enums of the rows of tables, NONE, LANES, the number of EQUATION_WARPS, and what lies in shared
 // memory behind the scratch of a number a thread (class Room of on_card.py): rows of a factor from STREAM_AT on, STREAM_WIDTH
 // numbers each, in SOLVE_STAGES groups of SOLVE_ROWS; from INVERSES_AT on inverses of blocks, BLOCKS_NUMBERS, and at KNOWN_AT whether
-// they are known; from LINES_AT on the unknowns. PAIRED says whether matrices have an even number of columns.
+// they are known; from LINES_AT on the unknowns.
 
 #define ALL_LANES 0xffffffffu
 #define IN_FLIGHT 16 // numbers of a matrix that a thread loads before it uses the first of them
@@ -42,13 +42,13 @@ __device__ inline double block_sum(double mine) {
     if (my_lane() == 0) shared[my_warp()] = mine;
     __syncthreads();
     double sum = 0.0;
-    for (int w = 0; w < WARPS; w++) sum += shared[w];
+    for (int w = 0; w < EQUATION_WARPS; w++) sum += shared[w];
     __syncthreads(); // the scratch is free again
     return sum;
 }
 
-// Vectors are short, so that every warp goes through the whole of them: that takes less time than two barriers. A lane loads all its
-// numbers before it uses the first one, here and below: loads that wait for each other take longer than everything else.
+// Vectors are short where it matters, so that every warp goes through the whole of them: that takes less time than two barriers. A
+// lane loads all its numbers before it uses the first one, as in the solves: loads that wait for each other take longer than everything else.
 #define CHUNKS ((STREAM_WIDTH + LANES - 1) / LANES) // numbers of a vector that a lane has
 template <typename A, typename B> __device__ double dot(Line<A> a, Line<B> b, long long n) {
     double one[CHUNKS], other[CHUNKS], mine = 0.0;
@@ -95,22 +95,21 @@ __device__ inline void end_copies() {}
 template <int BUT> __device__ inline void wait_for_copies() {}
 #endif
 
-// EACH neighbouring numbers of a matrix at a time, 16 bytes where rows begin at a multiple of them. The order of such loads stays as it
-// is written, so that many are under way: a card takes longer to answer than to compute.
-#define EACH (PAIRED ? 2 : 1)
-// LOADED: such loads of a thread that are under way in a product.
+// EACH neighbouring numbers of a matrix at a time: its rows begin at a multiple of 16 bytes. The order of such loads stays as it is
+// written, so that many are under way, LOADED below: a card takes longer to answer than to compute.
+#define EACH 2
 __device__ inline void load_each(const double *from, double (&to)[EACH]) {
 #ifdef __CUDA_ARCH__
     const size_t place = __cvta_generic_to_global(from);
-    if (EACH == 2) asm volatile("ld.global.v2.f64 {%0, %1}, [%2];" : "=d"(to[0]), "=d"(to[EACH - 1]) : "l"(place) : "memory");
-    else asm volatile("ld.global.f64 %0, [%1];" : "=d"(to[0]) : "l"(place) : "memory");
+    asm volatile("ld.global.v2.f64 {%0, %1}, [%2];" : "=d"(to[0]), "=d"(to[1]) : "l"(place) : "memory");
 #else
     for (int e = 0; e < EACH; e++) to[e] = from[e];
 #endif
 }
 
 // to_i = scale sum_j A_ij from_j, or that added to it, over `rows` of both: a warp for a few rows at a time.
-template <bool ADD> __device__ __noinline__ void times_rows(double scale, const double *A, int width, const double *from, int rows, double *to) {
+template <bool ADD> __device__ __noinline__ void times_rows(double scale, const double *A, int width, const double *from, int rows,
+                                                            double *to) {
     constexpr int LOADED = 12, ACROSS = (STREAM_WIDTH + EACH * LANES - 1) / (EACH * LANES), DOWN = ACROSS < LOADED ? LOADED / ACROSS : 1;
     const int lane = my_lane();
     double own[ACROSS][EACH];
@@ -123,7 +122,7 @@ template <bool ADD> __device__ __noinline__ void times_rows(double scale, const 
             own[c][e] = k < rows ? from[k] : 0.0;
         }
 #pragma unroll 1
-    for (int first = DOWN * my_warp(); first < rows; first += DOWN * WARPS) {
+    for (int first = DOWN * my_warp(); first < rows; first += DOWN * EQUATION_WARPS) {
         double loaded[DOWN][ACROSS][EACH], sums[DOWN];
 #pragma unroll
         for (int r = 0; r < DOWN; r++)
@@ -224,7 +223,7 @@ template <bool UP> struct Stream {
             const int begin = first(turn), end = begin + count(turn);
             double *to = room(turn) + mine;
 #pragma unroll 1
-            for (int i = begin + my_warp(); i < end; i += WARPS)
+            for (int i = begin + my_warp(); i < end; i += EQUATION_WARPS)
 #pragma unroll
                 for (int k = 0; k < STREAM_WIDTH; k += EACH * LANES)
                     if (k + mine < end) begin_copy<8 * EACH>(to + (i - begin) * STREAM_WIDTH + k, A.at + i * width + mine + k);
@@ -248,7 +247,7 @@ __device__ inline double *inverse_block(int b) {
 }
 __device__ inline void ask_for_blocks(Table<double> L, int n) {
 #pragma unroll 1
-    for (int b = my_warp(); b * SOLVE_ROWS < n; b += WARPS)
+    for (int b = my_warp(); b * SOLVE_ROWS < n; b += EQUATION_WARPS)
         for (int k = my_lane(); k < SOLVE_ROWS * SOLVE_ROWS; k += LANES) {
             const int i = k / SOLVE_ROWS, j = k % SOLVE_ROWS, row = b * SOLVE_ROWS + i;
             if (row < n && j <= i) begin_copy<8>(inverse_block(b) + i * BLOCK_WIDTH + j, L.at + row * (int)L.width + b * SOLVE_ROWS + j);
@@ -258,7 +257,7 @@ __device__ inline void ask_for_blocks(Table<double> L, int n) {
 }
 __device__ inline void invert_blocks(int n) {
 #pragma unroll 1
-    for (int b = my_warp(); b * SOLVE_ROWS < n; b += WARPS) {
+    for (int b = my_warp(); b * SOLVE_ROWS < n; b += EQUATION_WARPS) {
         double *block = inverse_block(b), column[SOLVE_ROWS]; // of the inverse, a lane for each
         const int lane = my_lane(), at = min(lane, SOLVE_ROWS - 1);
         __syncwarp(ALL_LANES);
@@ -310,7 +309,9 @@ __device__ inline void put_lines(Table<double> x, int n) {
 
 // Whether these blocks are those of the factor that a kernel solves with, as `enter_step` left them: else they are found first.
 __device__ inline double &blocks_are_known() { return all_shared()[KNOWN_AT]; }
-// They come from memory with `arrays_are_there`, or go there: (groups, SOLVE_ROWS, BLOCK_WIDTH).
+// They come from memory with `arrays_are_there`, or go there: (groups, SOLVE_ROWS, BLOCK_WIDTH). What `row_and_step` solves with may be
+// another factor afterwards: `enter_step` follows wherever the solution goes on, and leaves the blocks of that one; else the host sends
+// the state anew, and none are known.
 __device__ inline void take_blocks(const double *from, bool known) {
     if (threadIdx.x == 0) blocks_are_known() = known;
     for (int k = threadIdx.x; known && k < BLOCKS_NUMBERS; k += blockDim.x) begin_copy<8>(inverse_block(0) + k, from + k);
@@ -345,7 +346,7 @@ __device__ __noinline__ void forward(Table<double> L, Table<double> x, long long
         const double *at = stream.wait(turn);
         const int first = stream.first(turn), count = stream.count(turn);
 #pragma unroll 1
-        for (int r = my_warp(); r < count && turn > 0; r += WARPS) {
+        for (int r = my_warp(); r < count && turn > 0; r += EQUATION_WARPS) {
             double sum = 0.0, second = 0.0;
 #pragma unroll 2
             for (int from = 0; from < first; from += 2 * LANES) {

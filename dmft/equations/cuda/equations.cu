@@ -93,10 +93,11 @@ enum { OF_NOISE, OF_RIDGE };
 
 // Row n and the step that it makes. record: how it came out, the numbers of the step, scalar sums, and the vectors that kept rows
 // are made of. Eqs. [dmft-nu], [dmft-MC], [dmft-MR], [dmft-mu], [dmft-Q], [dmft-R].
-extern "C" __global__ void __launch_bounds__(EQUATION_THREADS, 1) row_and_step(const int *wanted, int *alive, int *on, int slots, int levels, int columns, int record_width,
-                                        const long long *page, const long long *stop, double *chosen, const double *totals,
-                                        double *matrices, double *ridge, double *inverses, int *settled, double *vectors, double *work, double *spread, double *now,
-                                        Rates *rates, Present *present, double *record) {
+extern "C" __global__ void __launch_bounds__(EQUATION_THREADS, 1)
+    row_and_step(const int *wanted, int *alive, int *on, int slots, int levels, int columns, int record_width,
+                 const long long *page, const long long *stop, double *chosen, const double *totals, double *matrices,
+                 double *ridge, double *inverses, int *inverted, double *vectors, double *work, double *spread, double *now,
+                 Rates *rates, Present *present, double *record) {
     const int z = blockIdx.z, solutions = gridDim.z;
     record += (long long)record_width * z, totals += (long long)columns * z;
     const bool going = wanted[z] && alive[z];
@@ -109,7 +110,7 @@ extern "C" __global__ void __launch_bounds__(EQUATION_THREADS, 1) row_and_step(c
     Blocks blocks = plan.blocks(false);
     Rule rule = plan.rule(stop, own.spread);
     stage_blocks(own, slots, blocks), stage_rule(own, slots, rule);
-    take_blocks(inverses + (2LL * z + OF_RIDGE) * BLOCKS_NUMBERS, settled[z]);
+    take_blocks(inverses + (2LL * z + OF_RIDGE) * BLOCKS_NUMBERS, inverted[z]);
     Given *prescribed;
     By *by;
     stage_numbers(own, slots, plan, chosen, prescribed, by);
@@ -153,9 +154,10 @@ extern "C" __global__ void __launch_bounds__(EQUATION_THREADS, 1) row_and_step(c
 }
 
 // What chi_n is drawn with, which the tangents of the samples do not wait for. Eq. [dmft-chi].
-extern "C" __global__ void __launch_bounds__(EQUATION_THREADS, 1) noise_given_past(const int *on, int slots, int levels, const long long *page, const long long *stop, double *chosen,
-                                      double *matrices, double *ridge, double *inverses, int *settled, double *vectors, double *work, double *spread, double *now,
-                                      Rates *rates, int record_width, double *record) {
+extern "C" __global__ void __launch_bounds__(EQUATION_THREADS, 1)
+    noise_given_past(const int *on, int slots, int levels, const long long *page, double *chosen, double *matrices,
+                     double *ridge, double *inverses, int *inverted, double *vectors, double *work, double *spread, double *now,
+                     Rates *rates, int record_width, double *record) {
     const int z = blockIdx.z;
     if (!on[z]) return;
     const Page plan = {page, slots, levels};
@@ -165,7 +167,7 @@ extern "C" __global__ void __launch_bounds__(EQUATION_THREADS, 1) noise_given_pa
     Solution one = solution_of(own, slots, *mine);
     Blocks blocks = plan.blocks(false);
     stage_blocks(own, slots, blocks);
-    take_blocks(inverses + (2LL * z + OF_NOISE) * BLOCKS_NUMBERS, settled[z]);
+    take_blocks(inverses + (2LL * z + OF_NOISE) * BLOCKS_NUMBERS, inverted[z]);
     arrays_are_there();
     given_past<double>(*(By *)chosen, blocks, one);
     copy_back(own.drive + CHI_WEIGHTS * slots, drive + (2LL * z + CHI_WEIGHTS) * slots, slots);
@@ -174,9 +176,9 @@ extern "C" __global__ void __launch_bounds__(EQUATION_THREADS, 1) noise_given_pa
 
 // Step n into the past, which the samples need not wait for. A block of threads for M_C and the noise, and one for the rest: neither
 // reads what the other changes. Grid (1, 2, solutions).
-extern "C" __global__ void __launch_bounds__(EQUATION_THREADS, 1) enter_step(const int *on, int slots, int levels, const long long *page, const long long *stop, double *chosen,
-                                      double *matrices, double *ridge, double *inverses, int *settled, double *vectors, double *work, double *spread, double *now,
-                                      Rates *rates) {
+extern "C" __global__ void __launch_bounds__(EQUATION_THREADS, 1)
+    enter_step(const int *on, int slots, int levels, const long long *page, double *chosen, double *matrices, double *ridge,
+               double *inverses, int *inverted, double *vectors, double *work, double *spread, double *now, Rates *rates) {
     const int z = blockIdx.z;
     if (!on[z]) return;
     const bool of_noise = blockIdx.y > 0;
@@ -198,5 +200,5 @@ extern "C" __global__ void __launch_bounds__(EQUATION_THREADS, 1) enter_step(con
     const long long *numbers = (const long long *)&one.now;
     for (int k = 0; k < NOW_NUMBERS; k++)
         if (of_noise == (k == AT_FACTOR_FROM || k == AT_FLOORED)) ((long long *)mine)[k] = numbers[k];
-    settled[z] = 1;
+    inverted[z] = 1;
 }

@@ -5,8 +5,9 @@
 // where there are any, the type `stored` of tangents and of the past (dmft/samples/state.py), the columns GP .. CARRIED and
 // CURVATURE .. NOISE of sums over samples, the constants SCALARS, GROUPS, OVERLAP_SCALARS, LOST_STEP, the bounds of tangents.py, GONE,
 // NONE of the Python sources, LANES, FOUR, ACROSS, MOVERS and HELD_BYTES of its own, STEIN and IDENTITY (whether these estimators are
-// used), and OWN, AHEAD and ROWS_AHEAD: how much a thread loads before it uses it; and ROW_SHARES. Loads are not bound to conditions, so that they can
-// be under way together. Every sum has a fixed order, so that a run repeats to the last bit on one kind of card. What changes from
+// used), OWN, AHEAD and ROWS_AHEAD: how much a thread loads before it uses it, and ROW_SHARES: warps that share out the rows of the
+// tangents of the same samples. Loads are not bound to conditions, so that they can be under way together. Every sum has a fixed
+// order, so that a run repeats to the last bit on one kind of card. What changes from
 // step to step lies in memory, `Present`, `Step` and `Rates`, so that a step can be recorded and launched as a whole.
 //
 // Solutions of equal shape go by one launch: blockIdx.z is the solution, and it is the first index of every array but `Step` and
@@ -355,8 +356,8 @@ struct HeldRow {
 static_assert(sizeof(HeldRow) <= HELD_BYTES, "gpu.py asks for too little shared memory");
 
 // next (slots, span): the next row of tangents of every sample that has them, by one pass over T. One block of threads a slot as
-// source, four samples a thread. Where few samples have tangents, ROW_SHARES warps share out the rows of the same ones, and their sums
-// meet in shared memory, (ROW_SHARES, ACROSS). Grid (fours of samples, slots, solutions). Eq. [dmft-T].
+// source, four samples a thread. Where few samples have tangents, the warps of a block, ROW_SHARES of them, share out the rows of the
+// same ones, and their sums meet in shared memory, (ROW_SHARES, ACROSS). Grid (fours of samples, slots, solutions). Eq. [dmft-T].
 extern "C" __global__ void next_tangents(const int *on, int carriers, int width, int span, int slots, int packed, const Step *step,
                                          const Rates *rates, const int *offset, const long long *carrier, const double *gp,
                                          const stored *T, const stored *row, stored *next) {

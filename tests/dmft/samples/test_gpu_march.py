@@ -49,7 +49,7 @@ t_max = {0.02 * steps}
 
 
 # Few warps, and few numbers loaded at a time, so that slots and parts come in turns in a small test too.
-SMALL = Tiling(own=1, ahead=2, rows_ahead=3, warps=1, row_shares=1, spread=6, equations=64)
+SMALL = Tiling(own=1, ahead=2, rows_ahead=3, warps=1, row_shares=2, spread=6, equations=64)
 
 
 def march_of(p: Experiment, per_level: int | None, dtype, gpu=None, parts=PARTS, samples: int = 16, carriers: int = 16,
