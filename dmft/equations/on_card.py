@@ -202,7 +202,7 @@ def equations_source(constraint: Constraint, use: InUse, slopes: bool, room: Roo
              "BY_NUMBERS": len(ESTIMATING.names or ()), "COUNT_NUMBERS": len(COUNTS.names or ()),
              "NEIGHBOUR_LINES": len(NEIGHBOUR_ROWS), "SHARE_LINES": len(SHARE_ROWS), **ROW_OUTCOMES, **NEIGHBOUR_ROWS, **SHARE_ROWS}
     numbers: dict[str, Any] = {"STAGED": int(room.staged), "SLOPES": int(slopes), "EQUATION_THREADS": room.threads, "LANES": WARP,
-                               "EQUATION_WARPS": room.threads // WARP, "STREAM_AT": room.threads, "STREAM_WIDTH": room.width,
+                               "EQUATION_WARPS": room.threads // WARP, "STREAM_AT": room.threads, "ROOM_WIDTH": room.width,
                                "SOLVE_ROWS": room.solve_rows, "SOLVE_STAGES": room.solve_stages, "INVERSES_AT": room.inverses,
                                "BLOCKS_NUMBERS": room.of_inverses, "LINES_AT": room.lines, "KNOWN_AT": room.arrays - 2,
                                "ARRAYS_AT": room.arrays,

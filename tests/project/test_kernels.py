@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 
 import pytest
 
@@ -23,6 +24,14 @@ def test_every_kernel_is_run_by_a_test():
 @pytest.mark.parametrize("file", SOURCES)
 def test_kernels_are_written_in_the_form_that_is_looked_for(file):
     assert len(kernels_of(SOURCES[file])) == SOURCES[file].count("__global__")
+
+
+def test_lines_of_cuda_sources_are_at_most_132_characters():
+    """As long as ruff allows in Python."""
+    most = tomllib.loads((ROOT / "ruff.toml").read_text())["lint"]["pycodestyle"]["max-line-length"]
+    long = [f"{file}:{number}: {len(line)}" for file, source in SOURCES.items()
+            for number, line in enumerate(source.splitlines(), 1) if len(line) > most]
+    assert not long, "\n".join(long)
 
 
 @pytest.mark.parametrize("test", LAUNCHED)

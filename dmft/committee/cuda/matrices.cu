@@ -14,14 +14,16 @@
 #define MATRIX_THREADS (LANES * WARPS_OF_BLOCK)
 
 // results_t = lines_b + sign lines_s M^T, each (UNITS, size), for every task (s, which M, entries that count, t, b, sign); 0 from
-// sent[0] on, the size of the past. Lines are among those that were sent, or results -1-s of an earlier launch. Grid (groups of rows,
-// tasks).
+// sent[0] on, the size of the past. Lines are among those that were sent, or results -1-s of an earlier launch.
+// Grid (groups of rows, tasks).
 extern "C" __global__ void __launch_bounds__(MATRIX_THREADS)
     products(int size, const int *tasks, const double *matrices, const double *sent, double *results) {
     extern __shared__ __align__(16) double shared[];
     const int *task = tasks + 6 * blockIdx.y, past = (int)sent[0], first = blockIdx.x * ROWS_OF_BLOCK;
     const long long lines = (long long)UNITS * size;
-    const auto of = [=](int which) { return which < 0 ? (const double *)results + (-1 - which) * lines : sent + HEAD + which * lines; };
+    const auto of = [=](int which) {
+        return which < 0 ? (const double *)results + (-1 - which) * lines : sent + HEAD + which * lines;
+    };
     const double *x = of(task[0]);
     const double *rows = matrices + (long long)task[1] * size * size;
     const int begin = task[2] == FROM ? first / MATRIX_THREADS * MATRIX_THREADS : 0;
@@ -51,8 +53,8 @@ extern "C" __global__ void __launch_bounds__(MATRIX_THREADS)
     }
 }
 
-// Rows of a step, (UNITS, size) for each of Q, R, the two W and the factor, that go into their matrices from row news[which] on (not if that is
-// negative), and as columns into the transposed ones. Grid (columns, PLACES).
+// Rows of a step, (UNITS, size) for each of Q, R, the two W and the factor, that go into their matrices from row news[which] on
+// (not if that is negative), and as columns into the transposed ones. Grid (columns, PLACES).
 extern "C" __global__ void enter_rows(int size, const double *news, double *matrices) {
     const int which = blockIdx.y, at = (int)news[which], j = blockIdx.x * blockDim.x + threadIdx.x;
     if (at < 0 || j >= at + UNITS) return;

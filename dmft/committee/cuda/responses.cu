@@ -1,7 +1,7 @@
 // What responds in the samples of a network, after units.cu: their tangents, and the control variate of mu. Eqs. [c-T], [c-stein].
 
-// Y, (k, p) a sample, from step n to n + 1; blocks of its past are merged, and Y of step n goes into the new slot. As `move`, for one
-// direction. Shared memory: (MOVERS, p, ACROSS) sums, and room (p, ACROSS). Grid (samples / ACROSS, directions). Eq. [c-stein].
+// Y, (k, p) a sample, from step n to n + 1; blocks of its past are merged, and Y of step n goes into the new slot. As `move`, for
+// one direction. Shared memory: (MOVERS, p, ACROSS) sums, and room (p, ACROSS). Grid (samples / ACROSS, directions). Eq. [c-stein].
 extern "C" __global__ void __launch_bounds__(LANES *MOVERS)
     control(int count, int width, int slots, const Step *step, const Rates *rates, const double *d, const double *curve,
             const double *bend, const double *mixed, const double *slope, double *Y, stored *Y_past) {
@@ -11,7 +11,8 @@ extern "C" __global__ void __launch_bounds__(LANES *MOVERS)
     double *u = shared + MOVERS * UNITS * ACROSS;
     Y += blockIdx.y * UNITS * stride, Y_past += (long long)blockIdx.y * slots * UNITS * stride, slope += blockIdx.y * stride;
     Some<double> sums[UNITS];
-    gather(Y_past + min(first + mine, stride - SOME), stride, memory_of(rates), order_of(step), (int)step->active, warp, MOVERS, sums);
+    gather(Y_past + min(first + mine, stride - SOME), stride, memory_of(rates), order_of(step),
+           (int)step->active, warp, MOVERS, sums);
 #pragma unroll
     for (int r = 0; r < UNITS; r++) *(Some<double> *)(shared + (warp * UNITS + r) * ACROSS + mine) = sums[r];
     __syncthreads();
@@ -38,7 +39,8 @@ extern "C" __global__ void __launch_bounds__(LANES *MOVERS)
 // source, SOME samples a thread. Grid (samples, slots). Eq. [c-T].
 extern "C" __global__ void next_tangents(int carriers, int width, int span, int slots, const Step *step, const Rates *rates,
                                          const int *offset, const int *stop, const long long *carrier, const double *d,
-                                         const double *curve, const double *bend, const stored *T, const stored *row, stored *next) {
+                                         const double *curve, const double *bend, const stored *T, const stored *row,
+                                         stored *next) {
     const long long *order = order_of(step), apart = span;
     const Line *memory = memory_of(rates);
     const int source = blockIdx.y, rows = (int)step->active - source;

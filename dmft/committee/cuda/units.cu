@@ -14,8 +14,8 @@
 //   AHEAD, ROWS_AHEAD  slots of the past, rows of the tangents, that a thread loads before it uses them
 //   MOVERS             warps of a block of threads of `move` and `control`
 //
-// Arrays have the sample as their last index, as in march.cu: h, g, d, bend (p, width), kappa (k, width), H, G, X (slots p, width), Y
-// (k, p, width), Y_past (k, slots p, width); of samples with tangents row (p, slots, span), E (p, span), and T (packed p, span),
+// Arrays have the sample as their last index, as in march.cu: h, g, d, bend (p, width), kappa (k, width), H, G, X (slots p, width),
+// Y (k, p, width), Y_past (k, slots p, width); of samples with tangents row (p, slots, span), E (p, span), and T (packed p, span),
 // where the p rows of slot I begin at offset[I] p and have stop[I] entries each. A number of the past is read once for all units.
 
 template <typename real> struct __align__(sizeof(real) * SOME < 16 ? sizeof(real) * SOME : 16) Some {
@@ -38,7 +38,8 @@ __device__ inline const Line *chi_weights_of(const Rates *rates, int slots) { re
 
 // A u of every unit and sample of a block of threads, after the step is known: u (UNITS, ACROSS) in shared memory, all of it there;
 // enter(r, i, (A u)_r) takes it for sample i.
-template <typename Enter> __device__ inline void rescaled(const Rates *rates, const double *u, long long first, int count, Enter enter) {
+template <typename Enter>
+__device__ inline void rescaled(const Rates *rates, const double *u, long long first, int count, Enter enter) {
     for (int item = threadIdx.x; item < UNITS * ACROSS; item += blockDim.x) {
         const int r = item / ACROSS, across = item % ACROSS;
         if (first + across >= count) continue;
@@ -48,12 +49,14 @@ template <typename Enter> __device__ inline void rescaled(const Rates *rates, co
     }
 }
 
-// The loss of every sample, [c-model]: g = (s/l) dv/dh, and g' = curve d d^T + diag(bend); mixed = (s/l) dl'/dy; weighted_g = weight g,
-// with which it counts in sums over the past; and sums of numbers of a sample but for those of the response (`response_sums`).
+// The loss of every sample, [c-model]: g = (s/l) dv/dh, and g' = curve d d^T + diag(bend); mixed = (s/l) dl'/dy;
+// weighted_g = weight g, with which it counts in sums over the past; and sums of numbers of a sample but for those of
+// the response (`response_sums`).
 extern "C" __global__ void __launch_bounds__(PART)
     fields(int count, int block, int parts, int columns, int width, const Present *present, const double *weight,
            const long long *tangent_index, const double *kappa, const double *y, const double *slope, const double *h,
-           const double *s, const double *Y, double *g, double *d, double *curve, double *bend, double *mixed, double *weighted_g, double *out) {
+           const double *s, const double *Y, double *g, double *d, double *curve, double *bend, double *mixed, double *weighted_g,
+           double *out) {
     extern __shared__ __align__(16) double shared[];
     const auto [i, there] = own_sample(count, 0, block, parts);
     double w = 0.0, loss = 0.0, bent = 0.0, taught = 0.0, own_g[UNITS] = {}, own_d[UNITS] = {}, own_bend[UNITS] = {};
@@ -157,9 +160,9 @@ extern "C" __global__ void __launch_bounds__(PART)
 }
 #endif
 
-// For every slot sums of weighted_g_r G_q and weighted_g_r H_q over the samples of each part. A warp takes one unit q of a slot after
-// the other. held (slots,): the slots that hold something, those that did, as -1 - slot, then UNUSED, whose sums stay zero. Grid
-// (blocks parts, any number). Eqs. [c-MC], [c-ibp].
+// For every slot sums of weighted_g_r G_q and weighted_g_r H_q over the samples of each part. A warp takes one unit q of a slot
+// after the other. held (slots,): the slots that hold something, those that did, as -1 - slot, then UNUSED, whose sums stay zero.
+// Grid (blocks parts, any number). Eqs. [c-MC], [c-ibp].
 extern "C" __global__ void row_sums(int count, int width, int block, int parts, int columns, int slots, const long long *held,
                                     const double *weighted_g, const double *G, const stored *H, double *out) {
     const int lane = threadIdx.x % LANES;
@@ -254,7 +257,8 @@ extern "C" __global__ void bounds(int carriers, int width, int span, int slots, 
 // Sums of g'_n T_nj E^T over the samples with tangents of each part, for every slot, and of their ends. cut (blocks + 1,): where
 // those of a block begin; its parts share them out evenly. Grid (blocks parts, any number). Eq. [c-MR].
 extern "C" __global__ void response_sums(int span, int parts, int columns, int slots, const long long *held, const int *cut,
-                                         const double *levers, const double *ends, const stored *row, const double *E, double *out) {
+                                         const double *levers, const double *ends, const stored *row, const double *E,
+                                         double *out) {
     const int lane = threadIdx.x % LANES;
     const int warp = blockIdx.y * (blockDim.x / LANES) + threadIdx.x / LANES, warps = gridDim.y * (blockDim.x / LANES);
     const int b = blockIdx.x / parts, share = (cut[b + 1] - cut[b] + parts - 1) / parts;
@@ -289,10 +293,10 @@ extern "C" __global__ void response_sums(int span, int parts, int columns, int s
     lane_sums(sums, [=](int e, double sum) { out[e < UNITS * UNITS ? AT_RESPONSE + e : AT_RESPONSE2] = sum; });
 }
 
-// sums[r] = sum over the slots k = warp, warp + warps, .. of those that hold something, and over their units q, of weights[(slot, q)][r]
-// past[(slot, q)], for SOME samples, the first of which past points at.
-__device__ inline void gather(const stored *past, long long stride, const Line *weights, const long long *order, int active, int warp,
-                              int warps, Some<double> (&sums)[UNITS]) {
+// sums[r] = sum over the slots k = warp, warp + warps, .. of those that hold something, and over their units q, of
+// weights[(slot, q)][r] past[(slot, q)], for SOME samples, the first of which past points at.
+__device__ inline void gather(const stored *past, long long stride, const Line *weights, const long long *order, int active,
+                              int warp, int warps, Some<double> (&sums)[UNITS]) {
 #pragma unroll
     for (int r = 0; r < UNITS; r++) sums[r] = {};
     for (int k = warp; k < active; k += AHEAD * warps) {
@@ -317,16 +321,18 @@ __device__ inline void gather(const stored *past, long long stride, const Line *
     }
 }
 
-// The sum over the warps of a block of threads, in order, of what each wrote down for line `which` of `lines`, (warps, lines, ACROSS).
+// The sum over the warps of a block of threads, in order, of what each wrote down for line `which` of `lines`,
+// (warps, lines, ACROSS).
 __device__ inline double met(const double *sums, int lines, int which, int across) {
     double sum = 0.0;
     for (int warp = 0; warp < MOVERS; warp++) sum += sums[(warp * lines + which) * ACROSS + across];
     return sum;
 }
 
-// From step n to n + 1: the noise and the next fields of every sample; blocks of its past are merged, and step n goes into the new
-// slot. The warps of a block of threads share out the slots of the past of ACROSS samples; then its threads share out samples and
-// units. Shared memory: (MOVERS, 2 p, ACROSS) sums, and z, heat and u, (3, p, ACROSS). Grid (samples / ACROSS). Eqs. [c-h], [c-chi].
+// From step n to n + 1: the noise and the next fields of every sample; blocks of its past are merged, and step n goes
+// into the new slot. The warps of a block of threads share out the slots of the past of ACROSS samples; then its threads
+// share out samples and units. Shared memory: (MOVERS, 2 p, ACROSS) sums, and z, heat and u, (3, p, ACROSS). Grid
+// (samples / ACROSS). Eqs. [c-h], [c-chi].
 extern "C" __global__ void __launch_bounds__(LANES *MOVERS)
     move(int count, int width, int slots, const Step *step, const Rates *rates, unsigned long long noise_key,
          unsigned long long batch_key, const long long *batch_index, const long long *noise_index, const double *sign, int normals,
@@ -372,7 +378,7 @@ extern "C" __global__ void __launch_bounds__(LANES *MOVERS)
     rescaled(rates, u, first, count, [&](int r, long long i, double next) {
         h[r * stride + i] = next;
         if (r == 0)
-            s[i] = own_weight<double>({step->kind, rates->fraction, rates->p_on, rates->p_off, step->period, step->epochs_from}, s[i],
-                                      batch_key, batch_index[i], n, known, changes + i * known);
+            s[i] = own_weight<double>({step->kind, rates->fraction, rates->p_on, rates->p_off, step->period, step->epochs_from},
+                                      s[i], batch_key, batch_index[i], n, known, changes + i * known);
     });
 }

@@ -29,8 +29,9 @@ __device__ inline double of_digits(int place, double highs, double middles, doub
     return sign * ldexp(size, 32 * (place - 2));
 }
 
-// totals (solutions, columns): of terms (solutions, count, parts, columns) the sums over parts, in order, and of these the exact ones.
-// A warp has a column a lane, and a share of the terms. Grid (columns / LANES, 1, solutions). Shared memory: three numbers a thread.
+// totals (solutions, columns): of terms (solutions, count, parts, columns) the sums over parts, in order, and of these
+// the exact ones. A warp has a column a lane, and a share of the terms. Grid (columns / LANES, 1, solutions). Shared
+// memory: three numbers a thread.
 extern "C" __global__ void exact_totals(const int *on, int count, int parts, int columns, const double *terms, double *totals) {
     extern __shared__ __align__(16) double shared[];
     if (!on[blockIdx.z]) return;

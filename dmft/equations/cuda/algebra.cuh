@@ -1,11 +1,12 @@
-// Products, solves and merges of the equations of a step by one block of threads: what dmft/equations/noise.py, recursion.py and
-// blocks.py have as loops, under the same names. The equations themselves are translated (dmft/equations/on_card.py). Every function
-// is called by all threads after a barrier, and gives all of them the same number; those that change an array end with a barrier.
+// Products, solves and merges of the equations of a step by one block of threads: what dmft/equations/noise.py,
+// recursion.py and blocks.py have as loops, under the same names. The equations themselves are translated
+// (dmft/equations/on_card.py). Every function is called by all threads after a barrier, and gives all of them the same
+// number; those that change an array end with a barrier.
 //
-// Put before this file: block_cuda.CELL_TYPES, enums of the rows of tables, NONE, LANES, the number of EQUATION_WARPS, and what lies in shared
-// memory behind the scratch of a number a thread (class Room of on_card.py): rows of a factor from STREAM_AT on, STREAM_WIDTH
-// numbers each, in SOLVE_STAGES groups of SOLVE_ROWS; from INVERSES_AT on inverses of blocks, BLOCKS_NUMBERS, and at KNOWN_AT whether
-// they are known; from LINES_AT on the unknowns.
+// Put before this file: block_cuda.CELL_TYPES, enums of the rows of tables, NONE, LANES, the number of EQUATION_WARPS, and what
+// lies in shared memory behind the scratch of a number a thread (class Room of on_card.py): rows of a factor from STREAM_AT on,
+// ROOM_WIDTH numbers each, in SOLVE_STAGES groups of SOLVE_ROWS; from INVERSES_AT on inverses of blocks, BLOCKS_NUMBERS, and at
+// KNOWN_AT whether they are known; from LINES_AT on the unknowns.
 
 #define ALL_LANES 0xffffffffu
 #define IN_FLIGHT 16 // numbers of a matrix that a thread loads before it uses the first of them
@@ -15,8 +16,8 @@ __device__ inline double *all_shared() {
     extern __shared__ __align__(16) double shared[];
     return shared;
 }
-// The same pointer, which points to shared memory, in a form that tells the compiler so: it cannot see it where functions are called,
-// and loads from nobody knows where take twice as long.
+// The same pointer, which points to shared memory, in a form that tells the compiler so: it cannot see it where functions are
+// called, and loads from nobody knows where take twice as long.
 template <typename T> __device__ inline T *in_shared(T *at) {
 #ifdef __CUDA_ARCH__
     const unsigned place = (unsigned)__cvta_generic_to_shared(at) - (unsigned)__cvta_generic_to_shared(all_shared());
@@ -47,9 +48,10 @@ __device__ inline double block_sum(double mine) {
     return sum;
 }
 
-// Vectors are short where it matters, so that every warp goes through the whole of them: that takes less time than two barriers. A
-// lane loads all its numbers before it uses the first one, as in the solves: loads that wait for each other take longer than everything else.
-#define CHUNKS ((STREAM_WIDTH + LANES - 1) / LANES) // numbers of a vector that a lane has
+// Vectors are short where it matters, so that every warp goes through the whole of them: that takes less time than two
+// barriers. A lane loads all its numbers before it uses the first one, as in the solves: loads that wait for each other
+// take longer than everything else.
+#define CHUNKS ((ROOM_WIDTH + LANES - 1) / LANES) // numbers of a vector that a lane has
 template <typename A, typename B> __device__ double dot(Line<A> a, Line<B> b, long long n) {
     double one[CHUNKS], other[CHUNKS], mine = 0.0;
 #pragma unroll
@@ -110,7 +112,8 @@ __device__ inline void load_each(const double *from, double (&to)[EACH]) {
 // to_i = scale sum_j A_ij from_j, or that added to it, over `rows` of both: a warp for a few rows at a time.
 template <bool ADD> __device__ __noinline__ void times_rows(double scale, const double *A, int width, const double *from, int rows,
                                                             double *to) {
-    constexpr int LOADED = 12, ACROSS = (STREAM_WIDTH + EACH * LANES - 1) / (EACH * LANES), DOWN = ACROSS < LOADED ? LOADED / ACROSS : 1;
+    constexpr int LOADED = 12, ACROSS = (ROOM_WIDTH + EACH * LANES - 1) / (EACH * LANES),
+                  DOWN = ACROSS < LOADED ? LOADED / ACROSS : 1;
     const int lane = my_lane();
     double own[ACROSS][EACH];
     from = staged(from), to = staged(to);
@@ -149,7 +152,8 @@ template <bool ADD> __device__ __noinline__ void times_rows(double scale, const 
 }
 
 // Beyond their ends rows are zero.
-__device__ inline void row_products(double scale, Table<double> A, Line<double> v, Line<long long>, long long used, Line<double> out) {
+__device__ inline void row_products(double scale, Table<double> A, Line<double> v, Line<long long>, long long used,
+                                    Line<double> out) {
     times_rows<false>(scale, A.at, (int)A.width, v.at, (int)used, out.at);
 }
 
@@ -160,8 +164,8 @@ __device__ inline void add_rows(double scale, Line<double> weights, Table<double
 
 // A thread for EACH columns, and several threads for the same ones where there are enough: each takes a share of the rows. What is
 // zero is not loaded. Scratch: a number a thread.
-__device__ __noinline__ void add_short_rows(double scale, Line<double> weights, Table<double> A, Line<long long> stop, long long used,
-                                            Line<double> out) {
+__device__ __noinline__ void add_short_rows(double scale, Line<double> weights, Table<double> A, Line<long long> stop,
+                                            long long used, Line<double> out) {
     constexpr int LOADED = 10;
     double *shared = all_shared(), *to = staged(out.at);
     const double *from = staged(weights.at);
@@ -201,8 +205,8 @@ __device__ __noinline__ void add_short_rows(double scale, Line<double> weights, 
     }
 }
 
-// The first rows of a factor, up to their diagonals, on their way into shared memory, in groups of SOLVE_ROWS of which AHEAD are under
-// way at a time: a card takes longer to answer than to compute. UP: from the last group on.
+// The first rows of a factor, up to their diagonals, on their way into shared memory, in groups of SOLVE_ROWS of which AHEAD are
+// under way at a time: a card takes longer to answer than to compute. UP: from the last group on.
 template <bool UP> struct Stream {
     static constexpr int AHEAD = SOLVE_STAGES > 4 ? 4 : SOLVE_STAGES - 1;
     Table<double> A;
@@ -216,7 +220,9 @@ template <bool UP> struct Stream {
     __device__ int group(int turn) const { return UP ? groups - 1 - turn : turn; }
     __device__ int first(int turn) const { return SOLVE_ROWS * group(turn); }
     __device__ int count(int turn) const { return min(SOLVE_ROWS, rows - first(turn)); }
-    __device__ double *room(int turn) const { return all_shared() + STREAM_AT + group(turn) % SOLVE_STAGES * (SOLVE_ROWS * STREAM_WIDTH); }
+    __device__ double *room(int turn) const {
+        return all_shared() + STREAM_AT + group(turn) % SOLVE_STAGES * (SOLVE_ROWS * ROOM_WIDTH);
+    }
     __device__ void ask(int turn) const {
         const int mine = EACH * my_lane(), width = (int)A.width;
         if (turn < groups && !there) {
@@ -225,12 +231,12 @@ template <bool UP> struct Stream {
 #pragma unroll 1
             for (int i = begin + my_warp(); i < end; i += EQUATION_WARPS)
 #pragma unroll
-                for (int k = 0; k < STREAM_WIDTH; k += EACH * LANES)
-                    if (k + mine < end) begin_copy<8 * EACH>(to + (i - begin) * STREAM_WIDTH + k, A.at + i * width + mine + k);
+                for (int k = 0; k < ROOM_WIDTH; k += EACH * LANES)
+                    if (k + mine < end) begin_copy<8 * EACH>(to + (i - begin) * ROOM_WIDTH + k, A.at + i * width + mine + k);
         }
         end_copies();
     }
-    // The rows of a turn, one every STREAM_WIDTH numbers. All threads have done with those of the turn before.
+    // The rows of a turn, one every ROOM_WIDTH numbers. All threads have done with those of the turn before.
     __device__ const double *wait(int turn) const {
         wait_for_copies<AHEAD - 1>();
         __syncthreads();
@@ -239,8 +245,8 @@ template <bool UP> struct Stream {
     }
 };
 
-// The inverses of the blocks on the diagonal of L, in shared memory, which make a product of a group of unknowns: BLOCK_WIDTH from row
-// to row. A warp for each block.
+// The inverses of the blocks on the diagonal of L, in shared memory, which make a product of a group of unknowns: BLOCK_WIDTH from
+// row to row. A warp for each block.
 #define BLOCK_WIDTH (SOLVE_ROWS + 1)
 __device__ inline double *inverse_block(int b) {
     return all_shared() + INVERSES_AT + b * (SOLVE_ROWS * BLOCK_WIDTH);
@@ -250,8 +256,10 @@ __device__ inline void ask_for_blocks(Table<double> L, int n) {
     for (int b = my_warp(); b * SOLVE_ROWS < n; b += EQUATION_WARPS)
         for (int k = my_lane(); k < SOLVE_ROWS * SOLVE_ROWS; k += LANES) {
             const int i = k / SOLVE_ROWS, j = k % SOLVE_ROWS, row = b * SOLVE_ROWS + i;
-            if (row < n && j <= i) begin_copy<8>(inverse_block(b) + i * BLOCK_WIDTH + j, L.at + row * (int)L.width + b * SOLVE_ROWS + j);
-            else inverse_block(b)[i * BLOCK_WIDTH + j] = i == j; // rows that are not there
+            if (row < n && j <= i)
+                begin_copy<8>(inverse_block(b) + i * BLOCK_WIDTH + j, L.at + row * (int)L.width + b * SOLVE_ROWS + j);
+            else
+                inverse_block(b)[i * BLOCK_WIDTH + j] = i == j; // rows that are not there
         }
     end_copies();
 }
@@ -296,22 +304,22 @@ template <bool DOWN> __device__ inline void solve_group(int b, double *x, int co
 __device__ inline double *take_lines(Table<double> x, int n) {
     double *here = all_shared() + LINES_AT;
     for (int line = 0; line < (int)x.size; line++)
-        for (int k = threadIdx.x; k < n; k += blockDim.x) here[line * STREAM_WIDTH + k] = x[line][k];
+        for (int k = threadIdx.x; k < n; k += blockDim.x) here[line * ROOM_WIDTH + k] = x[line][k];
     return here;
 }
 __device__ inline void put_lines(Table<double> x, int n) {
     const double *here = all_shared() + LINES_AT;
     __syncthreads();
     for (int line = 0; line < (int)x.size; line++)
-        for (int k = threadIdx.x; k < n; k += blockDim.x) x[line][k] = here[line * STREAM_WIDTH + k];
+        for (int k = threadIdx.x; k < n; k += blockDim.x) x[line][k] = here[line * ROOM_WIDTH + k];
     __syncthreads();
 }
 
 // Whether these blocks are those of the factor that a kernel solves with, as `enter_step` left them: else they are found first.
 __device__ inline double &blocks_are_known() { return all_shared()[KNOWN_AT]; }
-// They come from memory with `arrays_are_there`, or go there: (groups, SOLVE_ROWS, BLOCK_WIDTH). What `row_and_step` solves with may be
-// another factor afterwards: `enter_step` follows wherever the solution goes on, and leaves the blocks of that one; else the host sends
-// the state anew, and none are known.
+// They come from memory with `arrays_are_there`, or go there: (groups, SOLVE_ROWS, BLOCK_WIDTH). What `row_and_step` solves with
+// may be another factor afterwards: `enter_step` follows wherever the solution goes on, and leaves the blocks of that one; else the
+// host sends the state anew, and none are known.
 __device__ inline void take_blocks(const double *from, bool known) {
     if (threadIdx.x == 0) blocks_are_known() = known;
     for (int k = threadIdx.x; known && k < BLOCKS_NUMBERS; k += blockDim.x) begin_copy<8>(inverse_block(0) + k, from + k);
@@ -330,7 +338,7 @@ __device__ inline void leave_blocks(Table<double> L, long long n, double *to) {
 // group contribute to one of its rows, a warp adds up.
 __device__ __noinline__ void forward(Table<double> L, Table<double> x, long long n) {
     const int size = (int)n, lines = (int)x.size, lane = my_lane();
-    double *one = take_lines(x, size), *other = one + (lines - 1) * STREAM_WIDTH;
+    double *one = take_lines(x, size), *other = one + (lines - 1) * ROOM_WIDTH;
     const bool own = x.at >= L.at && x.at < L.at + L.size * L.width; // a row of L, whose inverses change with it
     const bool known = blocks_are_known() && !own;
     __syncthreads();
@@ -351,7 +359,7 @@ __device__ __noinline__ void forward(Table<double> L, Table<double> x, long long
 #pragma unroll 2
             for (int from = 0; from < first; from += 2 * LANES) {
                 const int k = from + lane, next = k + LANES, near = min(k, first - 1), far = min(next, first - 1);
-                const double a = at[r * STREAM_WIDTH + near], b = at[r * STREAM_WIDTH + far];
+                const double a = at[r * ROOM_WIDTH + near], b = at[r * ROOM_WIDTH + far];
                 const double of = one[near], off = one[far], by = other[near], bye = other[far];
                 sum += (k < first ? a * of : 0.0) + (next < first ? b * off : 0.0);
                 second += (k < first ? a * by : 0.0) + (next < first ? b * bye : 0.0);
@@ -365,13 +373,13 @@ __device__ __noinline__ void forward(Table<double> L, Table<double> x, long long
             if (lane == 1 && lines > 1) other[first + r] -= second;
         }
         __syncthreads();
-        if (my_warp() < lines) solve_group<true>(turn, one + my_warp() * STREAM_WIDTH + first, count);
+        if (my_warp() < lines) solve_group<true>(turn, one + my_warp() * ROOM_WIDTH + first, count);
     }
     put_lines(x, size);
 }
 
-// L^T y = x, the same way from the last group on, right after `forward` of the same L and n, whose inverses are still there, and the
-// rows of L where there is room. What a group contributes to an unknown before it, a thread adds up.
+// L^T y = x, the same way from the last group on, right after `forward` of the same L and n, whose inverses are still there, and
+// the rows of L where there is room. What a group contributes to an unknown before it, a thread adds up.
 __device__ __noinline__ void backward(Table<double> L, Table<double> x, long long n) {
     const int size = (int)n, lines = (int)x.size;
     double *one = take_lines(x, size);
@@ -380,16 +388,16 @@ __device__ __noinline__ void backward(Table<double> L, Table<double> x, long lon
     for (int turn = 0; turn < stream.groups; turn++) {
         const double *at = stream.wait(turn);
         const int first = stream.first(turn), count = stream.count(turn);
-        if (my_warp() < lines) solve_group<false>(stream.group(turn), one + my_warp() * STREAM_WIDTH + first, count);
+        if (my_warp() < lines) solve_group<false>(stream.group(turn), one + my_warp() * ROOM_WIDTH + first, count);
         __syncthreads();
 #pragma unroll 1
         for (int k = threadIdx.x; k < first * lines; k += blockDim.x) {
             const int line = k >= first, j = k - line * first;
-            double *mine = one + line * STREAM_WIDTH, loaded[SOLVE_ROWS], known[SOLVE_ROWS], sum = 0.0;
+            double *mine = one + line * ROOM_WIDTH, loaded[SOLVE_ROWS], known[SOLVE_ROWS], sum = 0.0;
 #pragma unroll
             for (int r = 0; r < SOLVE_ROWS; r++) {
                 const int row = min(r, count - 1);
-                loaded[r] = at[row * STREAM_WIDTH + j], known[r] = mine[first + row];
+                loaded[r] = at[row * ROOM_WIDTH + j], known[r] = mine[first + row];
             }
 #pragma unroll
             for (int r = 0; r < SOLVE_ROWS; r++) sum += r < count ? loaded[r] * known[r] : 0.0;
@@ -463,9 +471,11 @@ __device__ __noinline__ void merge_matrix(Table<double> A, long long older, long
         *both = total; // [dyadic]
     };
     __syncthreads();
-    for (long long i = threadIdx.x; i < A.size; i += blockDim.x) merge(&A[i][older], newer == NONE ? nullptr : &A[i][newer], &A[i][into]);
+    for (long long i = threadIdx.x; i < A.size; i += blockDim.x)
+        merge(&A[i][older], newer == NONE ? nullptr : &A[i][newer], &A[i][into]);
     __syncthreads();
-    for (long long j = threadIdx.x; j < A.size; j += blockDim.x) merge(&A[older][j], newer == NONE ? nullptr : &A[newer][j], &A[into][j]);
+    for (long long j = threadIdx.x; j < A.size; j += blockDim.x)
+        merge(&A[older][j], newer == NONE ? nullptr : &A[newer][j], &A[into][j]);
     __syncthreads();
 }
 

@@ -1,7 +1,7 @@
-// The equations of a step on a card, a block of threads for each solution: from sums over samples to row n of the kernels and to
-// what drives the samples (`row_and_step`), but for the noise, which they need later (`noise_given_past`), and step n into the past
-// (`enter_step`). Formulas are translated from rows.py, steps.py, ibp.py, noise.py and recursion.py; products and solves are those of
-// algebra.cuh.
+// The equations of a step on a card, a block of threads for each solution: from sums over samples to row n of the kernels and
+// to what drives the samples (`row_and_step`), but for the noise, which they need later (`noise_given_past`), and step n into
+// the past (`enter_step`). Formulas are translated from rows.py, steps.py, ibp.py, noise.py and recursion.py; products and
+// solves are those of algebra.cuh.
 //
 // dmft/equations/on_card.py puts before this file: structs, translated functions, STAGED (whether vectors and tables lie in shared
 // memory, and from ARRAYS_AT on), EQUATION_THREADS, the numbers of the estimators in use, and how many numbers the records have.
@@ -39,8 +39,8 @@ __device__ inline Arrays arrays_of(double *matrices, double *ridge, double *vect
                                    int slots, bool anew) {
     double *shared = all_shared();
     const long long z = blockIdx.z, square = (long long)slots * slots;
-    Arrays own = {matrices + 4 * square * z, ridge + square * z, vectors + 4LL * slots * z, work + (long long)WORK_VECTORS * slots * z,
-                  drive + 2LL * slots * z, spread + (long long)slots * z};
+    Arrays own = {matrices + 4 * square * z, ridge + square * z, vectors + 4LL * slots * z,
+                  work + (long long)WORK_VECTORS * slots * z, drive + 2LL * slots * z, spread + (long long)slots * z};
     if (!STAGED) return own;
     double *vectors_here = shared + ARRAYS_AT, *work_here = vectors_here + 4 * slots;
     begin_copies(vectors_here, own.vectors, 4 * slots);
@@ -67,7 +67,8 @@ __device__ inline void stage_rule(const Arrays &own, int slots, Rule &rule) {
     rule.beside.at = tables, rule.shares.at = (double *)(tables + NEIGHBOUR_LINES * slots);
 }
 // What the run prescribes and the numbers of the estimator, behind all of these.
-__device__ inline void stage_numbers(const Arrays &own, int slots, const Page &plan, double *chosen, Given *&given, By *&estimator) {
+__device__ inline void stage_numbers(const Arrays &own, int slots, const Page &plan, double *chosen, Given *&given,
+                                     By *&estimator) {
     given = &plan.given(), estimator = (By *)chosen;
     if (!STAGED) return;
     double *here = own.spread + (6LL + NEIGHBOUR_LINES + SHARE_LINES) * slots;
@@ -174,8 +175,8 @@ extern "C" __global__ void __launch_bounds__(EQUATION_THREADS, 1)
     if (threadIdx.x == 0) rates[z].chi_sd = one.now.chi_sd, *(Now *)(record + (long long)record_width * z + 1) = *mine = one.now;
 }
 
-// Step n into the past, which the samples need not wait for. A block of threads for M_C and the noise, and one for the rest: neither
-// reads what the other changes. Grid (1, 2, solutions).
+// Step n into the past, which the samples need not wait for. A block of threads for M_C and the noise, and one for the rest:
+// neither reads what the other changes. Grid (1, 2, solutions).
 extern "C" __global__ void __launch_bounds__(EQUATION_THREADS, 1)
     enter_step(const int *on, int slots, int levels, const long long *page, double *chosen, double *matrices, double *ridge,
                double *inverses, int *inverted, double *vectors, double *work, double *spread, double *now, Rates *rates) {

@@ -1,14 +1,14 @@
 // Samples of the effective process on a GPU: what dmft/samples/process.py does on a CPU, names and equations as there.
 //
 // dmft/samples/launches.py puts before this file: philox.cuh, the mini-batch laws, the functions of the loss and those of
-// formulas.py, translated from Python, the structs Rates and Present (dmft/equations/state.py), observables and their number AVERAGES
-// where there are any, the type `stored` of tangents and of the past (dmft/samples/state.py), the columns GP .. CARRIED and
-// CURVATURE .. NOISE of sums over samples, the constants SCALARS, GROUPS, OVERLAP_SCALARS, LOST_STEP, the bounds of tangents.py, GONE,
-// NONE of the Python sources, LANES, FOUR, ACROSS, MOVERS and HELD_BYTES of its own, STEIN and IDENTITY (whether these estimators are
-// used), OWN, AHEAD and ROWS_AHEAD: how much a thread loads before it uses it, and ROW_SHARES: warps that share out the rows of the
-// tangents of the same samples. Loads are not bound to conditions, so that they can be under way together. Every sum has a fixed
-// order, so that a run repeats to the last bit on one kind of card. What changes from
-// step to step lies in memory, `Present`, `Step` and `Rates`, so that a step can be recorded and launched as a whole.
+// formulas.py, translated from Python, the structs Rates and Present (dmft/equations/state.py), observables and their number
+// AVERAGES where there are any, the type `stored` of tangents and of the past (dmft/samples/state.py), the columns GP .. CARRIED
+// and CURVATURE .. NOISE of sums over samples, the constants SCALARS, GROUPS, OVERLAP_SCALARS, LOST_STEP, the bounds of
+// tangents.py, GONE, NONE of the Python sources, LANES, FOUR, ACROSS, MOVERS and HELD_BYTES of its own, STEIN and IDENTITY (whether
+// these estimators are used), OWN, AHEAD and ROWS_AHEAD: how much a thread loads before it uses it, and ROW_SHARES: warps that
+// share out the rows of the tangents of the same samples. Loads are not bound to conditions, so that they can be under way
+// together. Every sum has a fixed order, so that a run repeats to the last bit on one kind of card. What changes from step to step
+// lies in memory, `Present`, `Step` and `Rates`, so that a step can be recorded and launched as a whole.
 //
 // Solutions of equal shape go by one launch: blockIdx.z is the solution, and it is the first index of every array but `Step` and
 // the tables of the history, which they have in common. One whose on[] is 0 stays as it is.
@@ -37,9 +37,11 @@ __device__ inline Four<double> four(const double *from) {
     return {{first.x, first.y, second.x, second.y}};
 }
 
-// Rates of a step lie one behind the other for all solutions; behind them memory and chi_weights of each, (slots,). A second Present
-// is for rules that look ahead.
-__device__ inline const double *my_memory(const Rates *rates, int slots) { return mine((const double *)(rates + gridDim.z), 2 * slots); }
+// Rates of a step lie one behind the other for all solutions; behind them memory and chi_weights of each, (slots,). A second
+// Present is for rules that look ahead.
+__device__ inline const double *my_memory(const Rates *rates, int slots) {
+    return mine((const double *)(rates + gridDim.z), 2 * slots);
+}
 
 // Sums of three numbers over the lanes of a warp: that of a in lane 0, of b in lane 16, of c in lane 8.
 __device__ inline double warp_sums(double a, double b, double c) {
@@ -72,7 +74,8 @@ template <int N> __device__ inline void part_sums(const double (&terms)[N], doub
 extern "C" __global__ void __launch_bounds__(PART)
     fields(const int *on, int count, int width, int block, int parts, int columns, const Present *present, const double *weight,
            const long long *tangent_index, const double *k, const double *y, const double *sd, const double *y_slope,
-           const double *direct, const double *h, double *s, double *Y, double *g, double *gp, double *g_y, double *weighted_g, double *out) {
+           const double *direct, const double *h, double *s, double *Y, double *g, double *gp, double *g_y, double *weighted_g,
+           double *out) {
     extern __shared__ __align__(16) double shared[];
     if (!on[blockIdx.z]) return;
     const auto [i, there] = own_sample(count, width, block, parts);
@@ -88,8 +91,8 @@ extern "C" __global__ void __launch_bounds__(PART)
         double mixed = label_slope_of<double>(batch, loss_dv_dy<double>(field, y[i]), y_slope[i]);
         const double step = step_of<double>(eta, sd[i], slope);
         if (s[i] < 0.0 || (leaves<double>(step, field, y[i], LOST_STEP) &&
-                           leaves<double>(next_step_of<double>(eta, sd[i], scale, loss_dv<double>(field - step, y[i])), field - step,
-                                          y[i], LOST_STEP))) {
+                           leaves<double>(next_step_of<double>(eta, sd[i], scale, loss_dv<double>(field - step, y[i])),
+                                          field - step, y[i], LOST_STEP))) {
             s[i] = GONE, Y[i] = 0.0;
             slope = curvature = mixed = loss = 0.0;
         }
@@ -116,8 +119,8 @@ extern "C" __global__ void __launch_bounds__(PART)
 #ifdef AVERAGES
 // Sums of the values of a sample that observables average, at fields sd (h + m k) + b; lost samples count with 0, as in the loss.
 extern "C" __global__ void __launch_bounds__(PART)
-    averages(const int *on, int count, int width, int block, int parts, int columns, const Present *present, const double *weight, const double *k,
-             const double *y, const double *sd, const double *h, const double *s, double *out) {
+    averages(const int *on, int count, int width, int block, int parts, int columns, const Present *present, const double *weight,
+             const double *k, const double *y, const double *sd, const double *h, const double *s, double *out) {
     extern __shared__ __align__(16) double shared[];
     if (!on[blockIdx.z]) return;
     const auto [i, there] = own_sample(count, width, block, parts);
@@ -166,8 +169,8 @@ extern "C" __global__ void bounds(const int *on, int carriers, int width, int sp
     }
 }
 
-// Random starts: what `row_sums` adds up with the weight k^2, as dmft/samples/overlap_sums.py: weighted_g and bound of every sample,
-// sums of its terms but for the last two, and these, ends (2, span), from those of the row.
+// Random starts: what `row_sums` adds up with the weight k^2, as dmft/samples/overlap_sums.py: weighted_g and bound of every
+// sample, sums of its terms but for the last two, and these, ends (2, span), from those of the row.
 extern "C" __global__ void __launch_bounds__(PART)
     overlap_terms(const int *on, int count, int width, int block, int parts, int columns, int span, const double *weight,
                   const long long *tangent_index, const double *k, const double *h, const double *g, const double *gp,
@@ -196,10 +199,10 @@ extern "C" __global__ void __launch_bounds__(PART)
     part_sums(terms, shared, own_sums(out, columns));
 }
 
-// The rest of `out`: for every slot sums of weighted_g G, bound T_n and weighted_g H over the samples of each part, OWN times four a
-// lane, and the last two terms. A warp takes one slot after the other. held (slots,): the slots that hold something, then the others,
-// as -1 - slot. cut (blocks + 1,): where the samples with tangents of a block begin; its parts share them out evenly. Grid (blocks parts,
-// any number, solutions).
+// The rest of `out`: for every slot sums of weighted_g G, bound T_n and weighted_g H over the samples of each part, OWN times four
+// a lane, and the last two terms. A warp takes one slot after the other. held (slots,): the slots that hold something, then the
+// others, as -1 - slot. cut (blocks + 1,): where the samples with tangents of a block begin; its parts share them out evenly. Grid
+// (blocks parts, any number, solutions).
 extern "C" __global__ void row_sums(const int *on, int count, int width, int span, int block, int parts, int slots, int scalars,
                                     const long long *held, const int *cut, const double *weighted_g, const double *bound,
                                     const double *ends, const double *G, const stored *row, const stored *H, double *out) {
@@ -341,8 +344,9 @@ extern "C" __global__ void move(const int *on, int count, int width, int slots, 
     }
     const double weight = s[i];
     if (weight < 0.0) return;
-    const double next = own_weight<double>({step->kind, rates->fraction, rates->p_on, rates->p_off, step->period, step->epochs_from},
-                                   weight, keys[1], batch_index[i], n, known, changes + i * known);
+    const double next =
+        own_weight<double>({step->kind, rates->fraction, rates->p_on, rates->p_off, step->period, step->epochs_from}, weight,
+                           keys[1], batch_index[i], n, known, changes + i * known);
     if (next != weight) s[i] = next;
 }
 
@@ -355,9 +359,10 @@ struct HeldRow {
 };
 static_assert(sizeof(HeldRow) <= HELD_BYTES, "gpu.py asks for too little shared memory");
 
-// next (slots, span): the next row of tangents of every sample that has them, by one pass over T. One block of threads a slot as
-// source, four samples a thread. Where few samples have tangents, the warps of a block, ROW_SHARES of them, share out the rows of the
-// same ones, and their sums meet in shared memory, (ROW_SHARES, ACROSS). Grid (fours of samples, slots, solutions). Eq. [dmft-T].
+// next (slots, span): the next row of tangents of every sample that has them, by one pass over T. One block of threads a
+// slot as source, four samples a thread. Where few samples have tangents, the warps of a block, ROW_SHARES of them, share
+// out the rows of the same ones, and their sums meet in shared memory, (ROW_SHARES, ACROSS). Grid (fours of samples,
+// slots, solutions). Eq. [dmft-T].
 extern "C" __global__ void next_tangents(const int *on, int carriers, int width, int span, int slots, int packed, const Step *step,
                                          const Rates *rates, const int *offset, const long long *carrier, const double *gp,
                                          const stored *T, const stored *row, stored *next) {
@@ -415,8 +420,8 @@ extern "C" __global__ void next_tangents(const int *on, int carriers, int width,
 }
 
 // Blocks of the history that become one, as columns: of every row of the tangents, of the present one and of the next. Grid
-// (fours of samples, slots + 2, solutions). All merges of columns may come before those of rows: both are sums, and a row has no column newer
-// than its level.
+// (fours of samples, slots + 2, solutions). All merges of columns may come before those of rows: both are sums, and a row has
+// no column newer than its level.
 extern "C" __global__ void merge_columns(const int *on, int span, int slots, int packed, const Step *step, const int *offset,
                                          const int *stop, stored *T, stored *row, stored *next) {
     if (!on[blockIdx.z]) return;

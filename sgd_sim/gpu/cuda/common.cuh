@@ -1,7 +1,8 @@
 // What the kernels of the simulator share. Numbers are those of sgd_sim/*.py, whose names are used here.
 //
-// Put before this file: dmft/core/cuda/philox.cuh, the functions of the loss and those of sgd_sim/kernels/formulas.py, translated from
-// Python, numbers with names there (mini-batches, modes, columns of a line of settings, rows of the curves), and definitions of
+// Put before this file: dmft/core/cuda/philox.cuh, the functions of the loss and those of sgd_sim/kernels/formulas.py,
+// translated from Python, numbers with names there (mini-batches, modes, columns of a line of settings, rows of the curves),
+// and definitions of
 //   N          dimension
 //   STRIDE     numbers of a stored row: N filled up with zeros to 32 bytes
 //   IN_HALVES  1: data in float16, 0: in float32

@@ -1,6 +1,6 @@
-// Fields and gradients of many starts on one landscape: matrix products. A block makes a tile of PRODUCT_TILE starts by PRODUCT_TILE
-// rows (fields) or columns (gradients), a warp 32 x 32 of it. Of the sum over columns or rows SLAB summands are multiplied at a time,
-// while those of the next STAGES - 1 slabs are on their way into shared memory.
+// Fields and gradients of many starts on one landscape: matrix products. A block makes a tile of PRODUCT_TILE starts by
+// PRODUCT_TILE rows (fields) or columns (gradients), a warp 32 x 32 of it. Of the sum over columns or rows SLAB summands are
+// multiplied at a time, while those of the next STAGES - 1 slabs are on their way into shared memory.
 //
 // Tensor cores multiply numbers of 11 bits (tf32). A number of float32 is the sum of two such, and a product that of the high
 // parts and the two mixed ones; what is left out is below 2^-21 of it. Tensor cores cut sums off instead of rounding them, so they

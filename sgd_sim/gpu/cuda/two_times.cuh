@@ -38,7 +38,9 @@ extern "C" __global__ void pair_gradients(i64 step, int column, int columns, con
     double total = 0.0;
     for (int i = threadIdx.x; i < rows; i += blockDim.x) {
         const int weight = s ? s[i] : 1;
-        const float g = weight ? (float)((spread ? spread[i] : 1.0) * coefficient<double>(scale, weight, loss_dv<double>(fields[i], h0[i]))) : 0.0f;
+        const float g = weight ? (float)((spread ? spread[i] : 1.0) *
+                                         coefficient<double>(scale, weight, loss_dv<double>(fields[i], h0[i])))
+                               : 0.0f;
         if (steps[j] == step) kept_g[i] = g;
         total += (double)g * kept_g[i];
     }

@@ -57,7 +57,8 @@ pass_over_units(int mode, i64 step, int ring, const double *settings, i64 lines,
 #pragma unroll
             for (int q = 0; q < VECTOR_WIDTH / 4; q++) {
                 const Quad x = ((const Quad *)(e + (instance * UNITS + u) * PADDED))[q * SPAN * VECTORS + thread + v * SPAN];
-                e_part[u][v][4 * q] = x.x, e_part[u][v][4 * q + 1] = x.y, e_part[u][v][4 * q + 2] = x.z, e_part[u][v][4 * q + 3] = x.w;
+                e_part[u][v][4 * q] = x.x, e_part[u][v][4 * q + 1] = x.y,
+                e_part[u][v][4 * q + 2] = x.z, e_part[u][v][4 * q + 3] = x.w;
                 for (int j = 0; j < 4; j++) gradient[u][v][4 * q + j] = 0.0f;
             }
     __syncthreads();
@@ -157,12 +158,13 @@ pass_over_units(int mode, i64 step, int ring, const double *settings, i64 lines,
     }
 }
 
-// One step of all parameters of an instance, eqs. [c-step], [c-a], and e at the weights of the next pass; with chunks = 0 only e, at
-// w or, with ahead = 1 and a rule that looks ahead, at the point ahead. rates: of a and beta, over that of the weights. thermal
+// One step of all parameters of an instance, eqs. [c-step], [c-a], and e at the weights of the next pass; with chunks = 0 only e,
+// at w or, with ahead = 1 and a rule that looks ahead, at the point ahead. rates: of a and beta, over that of the weights. thermal
 // (instances, UNITS). A parameter that is no number ends the instance. Grid (instances).
 extern "C" __global__ void __launch_bounds__(THREADS)
-step_units(i64 step, const double *settings, i64 lines, int ahead, int chunks, double rate_a, double rate_beta, const float *partial,
-           const double *pushes, double *before, double *parameters, const u64 *thermal, float *e, int *live, i64 *diverged_at) {
+step_units(i64 step, const double *settings, i64 lines, int ahead, int chunks, double rate_a, double rate_beta,
+           const float *partial, const double *pushes, double *before, double *parameters, const u64 *thermal, float *e, int *live,
+           i64 *diverged_at) {
     extern __shared__ double shared[];
     const i64 instance = blockIdx.x;
     if (!live[instance]) return;
@@ -191,7 +193,8 @@ step_units(i64 step, const double *settings, i64 lines, int ahead, int chunks, d
             double total = 0.0;
             for (int chunk = 0; chunk < chunks; chunk++) total += pushes[(i64)chunk * 2 * UNITS + i];
             if (REMEMBERS) before[UNITS * N + i] = w[UNITS * N + i];
-            w[UNITS * N + i] = pushed<double>(w[UNITS * N + i], now[ETA] * (i < UNITS ? rate_a : rate_beta), total, N); // [c-second]
+            w[UNITS * N + i] =
+                pushed<double>(w[UNITS * N + i], now[ETA] * (i < UNITS ? rate_a : rate_beta), total, N); // [c-second]
             bad += !is_number(w[UNITS * N + i]);
         }
         step++;

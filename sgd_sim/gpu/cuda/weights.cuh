@@ -13,8 +13,8 @@ __device__ inline double total_of(const float *partial, int chunks, int c) {
 
 // Compute m, sign and e of weights u (a thread's columns of them) at a step; returns 0 if the overlap is NaN, which ends the
 // instance. Where the rule looks ahead e is that of the point ahead.
-__device__ inline bool measure(const double *u, const double *old, double lookahead, const double *w0, i64 step, float *e, double *m,
-                               double *sign, int *live, i64 *diverged_at, double *room) {
+__device__ inline bool measure(const double *u, const double *old, double lookahead, const double *w0, i64 step, float *e,
+                               double *m, double *sign, int *live, i64 *diverged_at, double *room) {
     double product = 0.0;
 #pragma unroll
     for (int k = 0; k < THREAD_COLUMNS; k++) {
@@ -40,9 +40,9 @@ __device__ inline bool measure(const double *u, const double *old, double lookah
 }
 
 // One step of the weights, eq. [sgd-step], then what the pass of the next step needs. w0_apart: distance between teachers, 0
-// when instances share one; settings: the numbers of all steps. chunks = 0: no step, only m and e at `step`; ahead = 1: e at the point
-// ahead, where the rule looks ahead, 0: at w. ready: the step that an instance has reached. pushes: (instances, chunks) parts of the
-// slope in the intercept b. before: weights of the step before, where a step needs them. All threads of a block.
+// when instances share one; settings: the numbers of all steps. chunks = 0: no step, only m and e at `step`; ahead = 1: e at the
+// point ahead, where the rule looks ahead, 0: at w. ready: the step that an instance has reached. pushes: (instances, chunks) parts
+// of the slope in the intercept b. before: weights of the step before, where a step needs them. All threads of a block.
 __device__ inline void step_weights(i64 instance, i64 step, const double *settings, i64 lines, int ahead, const float *partial,
                                     int chunks, double *room, const double *pushes, double *b, double *before, double *w,
                                     const double *w0, i64 w0_apart,
@@ -114,15 +114,17 @@ update(i64 step, const double *settings, i64 lines, int ahead, const float *part
        i64 *diverged_at, i64 *ready) {
     extern __shared__ double shared[];
     if (live[blockIdx.x])
-        step_weights(blockIdx.x, step, settings, lines, ahead, partial, chunks, shared, pushes, b, before, w, w0, w0_apart, thermal, e,
-                     m, sign, live, diverged_at, ready);
+        step_weights(blockIdx.x, step, settings, lines, ahead, partial, chunks, shared, pushes, b, before, w, w0, w0_apart, thermal,
+                     e, m, sign, live, diverged_at, ready);
 }
 
 // Put m, loss, q, the error on fresh samples (and, where labels are not h0, the shares of wrong predictions on training and fresh
-// samples, and the intercept) into curves[instance, :, column], and the AVERAGES of observables, where there are any, into its last rows; a loss or error that is no number ends the instance.
+// samples, and the intercept) into curves[instance, :, column], and the AVERAGES of observables, where there are any, into its last
+// rows; a loss or error that is no number ends the instance.
 extern "C" __global__ void record(const double *w, const double *m, const double *fields, const double *h0, i64 apart, int rows,
                                   const double *test_fields, const double *test_h0, i64 test_apart, int tests,
-                                  const double *b, const double *teacher, i64 step, double *curves, int column, int columns, int *live, i64 *diverged_at, i64 *ready) {
+                                  const double *b, const double *teacher, i64 step, double *curves, int column, int columns,
+                                  int *live, i64 *diverged_at, i64 *ready) {
     extern __shared__ double shared[];
     const i64 instance = blockIdx.x;
     if (!live[instance]) return;
