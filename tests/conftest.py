@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 
 from tests import emulate
-from tests.launched import not_launched
+from tests.launched import LAUNCHED, not_launched
 from tests.results import edited, results
 from tests.run_files import run_text
 
 __all__ = ["edited", "results"]
 
 ROOT = Path(__file__).resolve().parent.parent
+ALL_KERNELS = {f"tests/{test.split('[')[0]}" for test in LAUNCHED}  # tests that launch them
 # Commands started by tests must find this checkout, whatever folder they run in.
 os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
 
@@ -46,6 +47,17 @@ def nothing_left_registered():
     """What one test registers is not there for the next."""
     with registries_restored():
         yield
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Backwards go the tests that launch all kernels."""
+    def wanted(item: pytest.Item) -> bool:
+        chosen = getattr(item, "callspec", None)
+        return not (chosen and chosen.params.get("card") == "backwards") or item.nodeid.split("[")[0] in ALL_KERNELS
+
+    left_out = [item for item in items if not wanted(item)]
+    items[:] = [item for item in items if wanted(item)]
+    config.hook.pytest_deselected(items=left_out)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -148,17 +160,17 @@ def dmft_main(tmp_path, monkeypatch, capsys):
     return start
 
 
-@pytest.fixture(params=["emulated", "card"])
+@pytest.fixture(params=["emulated", "backwards", "card"])
 def card(request):
-    """A Gpu: a real card where there is one, and the same sources compiled for the host."""
+    """A Gpu: a real card where there is one, and the same sources compiled for the host; backwards: with the last thread first."""
     from dmft.core.device import gpu
     from dmft.core.errors import UserError
     from tests.emulate import COMPILER, HostGpu
 
-    if request.param == "emulated":
+    if request.param != "card":
         if COMPILER is None:
             pytest.skip("no C++ compiler to run CUDA sources on the host")
-        return HostGpu()
+        return HostGpu(request.param == "backwards")
     try:
         return gpu("theory")
     except UserError as error:

@@ -3,6 +3,8 @@
 `HostGpu` stands in for dmft.core.device.Gpu: arrays are NumPy arrays, and a source is compiled by the host's C++
 compiler behind a few definitions. The threads of a block are coroutines that take turns: each runs to its next
 barrier and continues when all have arrived. Shuffles and votes are barriers of a warp. Blocks run one after the other.
+A card promises no order between barriers, so `HostGpu(backwards=True)` begins with the last thread and the last block: what depends
+on who comes first comes out wrong in one of the two orders.
 """
 
 from __future__ import annotations
@@ -129,13 +131,14 @@ static void start_thread() {
 }
 
 // Returns whether any block wrote numbers beyond the shared memory that it was given (not far beyond: into the array `shared`).
-static int run_blocks(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned given) {
-    const unsigned threads = bx * by, numbers = (given + 7) / 8;
-    static unsigned started = 0;
-    if (places.size() < threads) places.resize(threads);
+static int run_blocks(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned given, bool backwards) {
+    const unsigned threads = bx * by, numbers = (given + 7) / 8, blocks = gx * gy * gz;
+    static std::vector<char> started;
+    if (places.size() < threads) places.resize(threads), started.resize(threads);
     for (double &number : shared) number = std::nan("");
     gridDim = {gx, gy, gz}, blockDim = {bx, by, 1};
-    for (unsigned block = 0; block < gx * gy * gz; block++) {
+    for (unsigned turn = 0; turn < blocks; turn++) {
+        const unsigned block = backwards ? blocks - 1 - turn : turn;
         blockIdx = {block % gx, block / gx % gy, block / gx / gy};
         ended.assign(threads, 0);
         block_barrier = {threads};
@@ -143,15 +146,16 @@ static int run_blocks(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsign
         for (unsigned k = 0; k < numbers; k++) shared[k] = std::nan("");
         for (bool going = true; going;) {
             going = false;
-            for (unsigned t = 0; t < threads; t++)
-                if (!ended[t]) {
-                    present_thread = t, threadIdx = {t % bx, t / bx, 0}, going = true;
-                    if (!_setjmp(scheduler.place)) {
-                        if (t < started) _longjmp(places[t].place, 1);
-                        started = t + 1;
-                        start_thread();
-                    }
+            for (unsigned k = 0; k < threads; k++) {
+                const unsigned t = backwards ? threads - 1 - k : k;
+                if (ended[t]) continue;
+                present_thread = t, threadIdx = {t % bx, t / bx, 0}, going = true;
+                if (!_setjmp(scheduler.place)) {
+                    if (started[t]) _longjmp(places[t].place, 1);
+                    started[t] = 1;
+                    start_thread();
                 }
+            }
         }
     }
     int beyond = 0;
@@ -175,11 +179,11 @@ def _runner(text: str, name: str) -> str:
     """A host function that runs a kernel over a grid."""
     listed = _parameters(text, name)
     names = [re.split(r"[ *]", one)[-1] for one in listed.split(",")]
-    sizes = "unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned given"
+    sizes = "unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned given, bool backwards"
     return (f'extern "C" int run_{name}({sizes}, {listed}) {{\n'
             f"    auto call = [=] {{ {name}({', '.join(names)}); }};\n    body = &call;\n"
             "    enter = [](const void *call_) { (*static_cast<const decltype(call) *>(call_))(); };\n"
-            "    return run_blocks(gx, gy, gz, bx, by, given);\n}\n")
+            "    return run_blocks(gx, gy, gz, bx, by, given, backwards);\n}\n")
 
 
 def _compiled(text: str, suffix: str, *flags: str) -> Path:
@@ -287,10 +291,13 @@ class HostQueue:
 
 
 class HostGpu:
-    """What numerics ask of a Gpu, on the host."""
+    """What numerics ask of a Gpu, on the host. backwards: the last thread comes first, and the last block."""
 
     name = "emulated"
     shared_bytes = 8 << 15  # of the array `shared` above
+
+    def __init__(self, backwards: bool = False):
+        self.backwards = backwards
 
     def use(self):
         pass
@@ -330,6 +337,7 @@ class HostGpu:
                 assert shared <= HostGpu.shared_bytes
                 assert len(arguments) == count, f"{name} takes {count} arguments, not {len(arguments)}"
                 sizes = [ctypes.c_uint(n) for n in ((*grid, 1, 1)[:3] + (*block, 1)[:2] + (shared,))]
+                sizes.append(ctypes.c_bool(self.backwards))
                 passed = [_argument(value) for value in arguments]
 
                 def work():

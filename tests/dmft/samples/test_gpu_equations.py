@@ -41,6 +41,7 @@ class Scarce(HostGpu):
     waits: how many sets of them are waited for, in the place of IN_TIME."""
 
     def __init__(self, shared_bytes: int, late: bool = False, waits: str = IN_TIME):
+        super().__init__()
         self.shared_bytes, self._late, self._waits = shared_bytes, late, waits
 
     def kernels(self, text, names):

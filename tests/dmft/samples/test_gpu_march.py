@@ -244,6 +244,20 @@ def test_too_little_shared_memory_is_seen():
         kernel((1,), (4,), (out,), 24)
 
 
+NEIGHBOUR = FILL.replace("shared[threadIdx.x];\n}", "shared[threadIdx.x > 0 ? threadIdx.x - 1 : 0];\n}")
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no C++ compiler to run CUDA sources on the host")
+def test_a_missing_barrier_is_seen():
+    """Twin of every test backwards: threads that read what their neighbours write must fail there without a barrier, which they do
+    not where the neighbours come first."""
+    for wrong, source in ((False, NEIGHBOUR), (True, NEIGHBOUR.replace("    __syncthreads();\n", ""))):
+        for card in (HostGpu(), HostGpu(backwards=True)):
+            kernel, out = card.kernels(source, ["fill"])["fill"], card.zeros(4)
+            kernel((1,), (4,), (out,), 32)
+            assert np.array_equal(out, [0, 0, 1, 2]) != (wrong and card.backwards)
+
+
 def test_a_broken_merge_is_seen(card):
     """Twin: tangents that forget what a merged block held must change the result."""
     p = problem("gd", 26)
