@@ -81,18 +81,18 @@ class Computation:
             return None
         if self.half == "simulation":
             return Runs.of(load_simulation(self.output))
-        return Lines.of(theory_of(store.load(self.output)))
+        return Lines.of(theory_of(store.load(self.output)), self.series.whole)
 
     def reached(self) -> Lines | None:
         """The numbers of the checkpoint of its theory, up to the time that all solutions in it have reached; None where that is no
-        time at all, or where there are fewer than two."""
+        time at all, or where there are fewer than two. Its columns are those of one solution, and are not taken."""
         header = store.checkpoint_header(self.output)
         theory = None if header is None else partial_theory(header)
         if theory is None or len(theory.replicas["loss"]) < 2:
             return None
         reached = np.isfinite(theory.replicas["loss"]).all(axis=0)
         last = int(np.argmin(np.append(reached, False))) - 1
-        return Lines.of(theory).at(np.arange(last + 1)) if last > 0 else None
+        return replace(Lines.of(theory, self.series.whole).at(np.arange(last + 1)), columns=None) if last > 0 else None
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def _computation(figure: PaperFigure, series: Series, half: str, size: str, way:
     alone = half == "theory" and not way.companions
     if alone:
         how["theory.companions"] = False
-        if not load_run(file, overrides).simulation.kernels:
+        if not series.whole and not load_run(file, overrides).simulation.kernels:
             how["theory.waiting_times"] = [0.0]    # other figures show no columns, which take slots of the history
     name, folder = f"{series.name}.{half}", size if way.scale == 1.0 else f"{size}-{way.scale:g}"
     return Computation(series, half, file, overrides + _overrides(how),

@@ -13,6 +13,7 @@ from dmft.model.runfile import Run
 from dmft.statics.limits import known_limits
 from reproduction.paper.computations import Data
 from reproduction.paper.figure import Panel, PaperFigure
+from workbench.plots.aging import draw_correlation
 from workbench.plots.curves import tidy_ticks, time_axis
 from workbench.plots.style import (
     BAND,
@@ -42,7 +43,7 @@ FOUND_IT = 0.999  # a single run whose overlap is beyond this has found the teac
 
 def draw(figure: PaperFigure, data: Mapping[str, Data], caption: str, paths: list[Path]) -> None:
     """Draw all panels and, unless it is empty, the caption below them; written to each of the paths."""
-    panels = [panel for panel in figure.panels if any(name in data for name in panel.series)]
+    panels = [panel for panel in figure.panels if any(name in data and _has(data[name], panel) for name in panel.series)]
     rows = -(-len(panels) // figure.columns)
     lines = textwrap.wrap(caption, 64 * figure.columns)
     below = 0.17 * len(lines) + 0.12 if lines else 0.0  # inches of caption
@@ -53,7 +54,7 @@ def draw(figure: PaperFigure, data: Mapping[str, Data], caption: str, paths: lis
     for ax in axes[len(panels):]:
         ax.set_visible(False)
     for ax, panel in zip(axes, panels):
-        shown = {name: data[name] for name in panel.series if name in data}
+        shown = {name: data[name] for name in panel.series if name in data and _has(data[name], panel)}
         _panel(ax, panel, panel.observable, shown)
         if panel.title:
             ax.set_title(panel.title, fontsize=10)
@@ -69,11 +70,23 @@ def draw(figure: PaperFigure, data: Mapping[str, Data], caption: str, paths: lis
         save(picture, path)
 
 
+def _has(found: Data, panel: Panel) -> bool:
+    """Whether there is what a panel shows of a theory, which is not kept of every one."""
+    if panel.statistic == "solutions":
+        return found.theory is not None and bool(found.theory.solutions)
+    return panel.statistic != "correlation" or (found.theory is not None and found.theory.columns is not None)
+
+
 def _panel(ax, panel: Panel, observable: str, shown: Mapping[str, Data], small: bool = False) -> None:
     log_y = panel.log_y or (small and observable == "loss")
+    if panel.statistic == "correlation":
+        theory = next(iter(shown.values())).theory
+        assert theory is not None
+        draw_correlation(ax, theory.columns, theory.run.algorithm.first_rate)
+        return ax.tick_params(which="both", labelsize=8)
     for found in shown.values():
-        if panel.statistic == "instances":
-            _instances(ax, found, observable)
+        if panel.statistic in ("instances", "solutions"):
+            (_instances if panel.statistic == "instances" else _solutions)(ax, found, observable)
             continue
         if found.simulation is not None:
             _simulation(ax, found, observable, panel, small)
@@ -171,12 +184,25 @@ def _instances(ax, found: Data, observable: str) -> None:
         ax.plot(sim.t, curve, color=BLUE if good else ORANGE, linewidth=0.7, alpha=0.6)
 
 
+def _solutions(ax, found: Data, observable: str) -> None:
+    """One line per solution of the theory."""
+    theory, (colour, _, line) = found.theory, appearance(found)
+    assert theory is not None
+    for curve in theory.solutions[observable]:
+        ax.plot(theory.t, curve, line, color=colour, linewidth=0.9, alpha=0.8)
+
+
 def _legend(ax, panel: Panel, shown: Mapping[str, Data]) -> None:
-    if panel.statistic == "instances":
-        handles: list = [Line2D([], [], color=BLUE, label="m = 1 at the end"),
+    handles: list[Any] = []
+    if panel.statistic == "correlation":
+        return  # which has its own
+    if panel.statistic == "solutions":
+        handles = [Line2D([], [], color=appearance(found)[0], linestyle=appearance(found)[2], label=found.series.label)
+                   for found in shown.values()]
+    elif panel.statistic == "instances":
+        handles = [Line2D([], [], color=BLUE, label="m = 1 at the end"),
                          Line2D([], [], color=ORANGE, label="stuck")]
     else:
-        handles = []
         for found in shown.values():
             colour, marker, line = appearance(found)
             handles.append(Line2D([], [], color=colour, marker=marker, linestyle=line if found.theory is not None else "none",

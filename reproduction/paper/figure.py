@@ -18,7 +18,7 @@ class Series:
 
     shade: place in a scan, 0 to 1, for the colour; None takes the colour of the algorithm. tint: strength of that
     colour. theory, simulation: which halves are computed. of: the figure whose series of this name it is, with run, sizes and
-    numbers.
+    numbers. whole: of its theory every solution and the columns at waiting times are kept, too.
     """
 
     name: str
@@ -30,6 +30,7 @@ class Series:
     theory: bool = True
     simulation: bool = True
     of: PaperFigure | None = None
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,8 @@ class Size:
 class Panel:
     """One pair of axes: an observable of some series against t.
 
-    statistic: mean | median | instances (one line each). inset: a second observable in a corner.
+    statistic: mean | median | instances (a run a line) | solutions (of the theory, likewise) | correlation (C at waiting times, of
+    the first series that has it). inset: a second observable in a corner.
     overlaps_line: draw (B.8) at the overlaps of each run, averaged over runs, in black over the error measured on fresh samples.
     """
 

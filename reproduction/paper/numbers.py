@@ -1,9 +1,9 @@
 """The numbers of a figure: what is kept of a simulation and of a theory, small enough for a repository, and all that is drawn.
 
 A result file holds every run, some megabytes; its numbers hold means, medians, shares of solved runs and a few single runs at the
-recorded times, and kernels between waiting times where a run measures them, as JSON with five digits, under
-DIR/FIGURE/SERIES.HALF.json. Numbers name the run that made them: they stand for it in `dmft figure --numbers DIR`, where nothing
-else changed but where it is computed.
+recorded times, kernels between waiting times where a run measures them, and of some theories m and loss of every solution and the
+columns at waiting times, as JSON with five digits, under DIR/FIGURE/SERIES.HALF.json. Numbers name the run that made them: they
+stand for it in `dmft figure --numbers DIR`, where nothing else changed but where it is computed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,13 @@ from dmft.core.whole import whole
 from dmft.model.runfile import Run, parse_run
 from dmft.result.comparison import Curve
 from dmft.result.theory import Theory
-from dmft.result.two_time import Kernels
+from dmft.result.two_time import Columns, Kernels
 from sgd_sim import SimulationResult
 from sgd_sim.recording import record_steps
 from sgd_sim.result import SOLVED, SimulatedKernels, wilson
 
 DRAWN = ("m", "loss", "mse", "mse_fresh", "error", "error_fresh")  # curves that figures show
+SOLUTIONS = ("m", "loss")  # curves of which single solutions are kept
 RANKS = 2.0      # standard errors of the rank of a median to each side
 SINGLE = 50      # single runs that are kept
 THEORY_PER_DECADE = 40
@@ -96,14 +97,18 @@ class Lines(FigureCurves):
 
     bias: np.ndarray | None
     kernels: Kernels | None = None
+    solutions: Mapping[str, np.ndarray] = field(default_factory=dict)  # name -> (solutions, times) of SOLUTIONS, one by one
+    columns: Columns | None = None
 
     @classmethod
-    def of(cls, theory: Theory) -> Lines:
-        """The curves of a result."""
+    def of(cls, theory: Theory, whole: bool = False) -> Lines:
+        """The curves of a result. whole: solutions one by one, and the columns, too."""
         found = {name: {"mean": theory.curves[name], "error": theory.curves[f"{name}_error"]}
                  for name in DRAWN if name in theory.curves}
         kernels = theory.kernels.single.near(theory.run.theory.waiting_times) if theory.run.simulation.kernels else None
-        return cls(theory.run, theory.t, int(theory.averaged.sum()), found, _made(theory.attrs), theory.bias.get("m"), kernels)
+        one_by_one = {name: theory.replicas[name] for name in SOLUTIONS} if whole else {}
+        return cls(theory.run, theory.t, int(theory.averaged.sum()), found, _made(theory.attrs), theory.bias.get("m"), kernels,
+                   one_by_one, theory.columns if whole else None)
 
     def thinned(self) -> Lines:
         """The same at the times of the simulation of its run, and at THEORY_PER_DECADE times a decade."""
@@ -118,7 +123,8 @@ class Lines(FigureCurves):
         """The same at some of its times."""
         return Lines(self.run, self.t[at], self.count,
                      {name: {kind: each[at] for kind, each in found.items()} for name, found in self.curves.items()},
-                     self.made, None if self.bias is None else self.bias[at], self.kernels)
+                     self.made, None if self.bias is None else self.bias[at], self.kernels,
+                     {name: each[:, at] for name, each in self.solutions.items()}, self.columns)
 
 
 Numbers = Runs | Lines
@@ -176,6 +182,8 @@ def keep(path: Path, numbers: Numbers) -> None:
                   "solved_at": numbers.solved_at[np.isfinite(numbers.solved_at)], "rise": numbers.rise, "lines": numbers.lines}
     else:
         found |= {"count": numbers.count} | ({} if numbers.bias is None else {"bias": numbers.bias})
+        found |= {"solutions": numbers.solutions} if numbers.solutions else {}
+        found |= {"columns": numbers.columns.arrays} if numbers.columns is not None else {}
     if numbers.kernels is not None:
         times = numbers.kernels.t.size
         found["kernels"] = {name: array if name in ("t", "t_w", "t_last") else array.reshape(-1, times * times)
@@ -198,8 +206,11 @@ def kept(path: Path, half: str, run: Run | None = None) -> Numbers | None:
     curves = {name: {kind: _array(each) for kind, each in statistics.items()} for name, statistics in found["curves"].items()}
     t, kernels = _array(found["t"]), _pairs(found.get("kernels", {}))
     if half == "theory":
+        one_by_one, columns = ({name: _array(each) for name, each in found.get(key, {}).items()}
+                               for key in ("solutions", "columns"))
         return Lines(made_by, t, found["count"], curves, found["made"], _array(found["bias"]) if "bias" in found else None,
-                     Kernels(**{name: each[0] if each.ndim == 3 else each for name, each in kernels.items()}) if kernels else None)
+                     Kernels(**{name: each[0] if each.ndim == 3 else each for name, each in kernels.items()}) if kernels else None,
+                     one_by_one, Columns(**columns) if columns else None)
     simulated = SimulatedKernels(**kernels) if kernels else None
     at = np.concatenate([_array(found["solved_at"]), np.full(found["instances"] - len(found["solved_at"]), np.inf)])
     rise = _array(found["rise"])

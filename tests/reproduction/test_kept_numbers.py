@@ -61,6 +61,19 @@ def test_numbers_of_a_theory_are_thinned_to_the_times_of_a_simulation(run, theor
     np.testing.assert_allclose(again.curves["m"]["mean"], np.interp(again.t, theory.t, theory.m), rtol=1e-4)
 
 
+def test_of_some_theories_every_solution_and_the_columns_are_kept(run, tmp_path):
+    file, theory = tmp_path / "a.json", dmft.solve(run.replace({"theory.waiting_times": [0.0, 0.5]}), quiet=True)
+    numbers.keep(file, Lines.of(theory, whole=True).thinned())
+    again, plain = kept(file, "theory", run), Lines.of(theory)
+    assert isinstance(again, Lines) and again.columns is not None and not plain.solutions and plain.columns is None
+    for name in ("m", "loss"):
+        at = np.rint(again.t / 0.05).astype(int)
+        np.testing.assert_allclose(again.solutions[name], theory.replicas[name][:, at], rtol=1e-4)
+        np.testing.assert_allclose(again.solutions[name].mean(axis=0), again.curves[name]["mean"], rtol=1e-4)
+    for name, array in theory.columns.arrays.items():
+        np.testing.assert_allclose(again.columns.arrays[name], array, rtol=1e-4, err_msg=name)
+
+
 def test_numbers_stand_for_their_run_alone(run, simulation, tmp_path):
     """Another device is the same run; another start, dimension or seed is not. The theory knows no start_overlap."""
     file = tmp_path / "a.json"

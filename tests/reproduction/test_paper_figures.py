@@ -125,9 +125,11 @@ def tiny(tmp_path, monkeypatch):
     folder.mkdir(parents=True)
     (folder / "gd.toml").write_text(TINY)
     figure = PaperFigure("tiny", "a tiny figure",
-                    (Series("gd", "gd", "GD"), Series("fast", "gd", "fast", {"algorithm.learning_rate": 0.1}, 0.5, theory=False)),
+                    (Series("gd", "gd", "GD", whole=True),
+                     Series("fast", "gd", "fast", {"algorithm.learning_rate": 0.1}, 0.5, theory=False)),
                     (Panel("mean", ("gd", "fast"), inset="loss"), Panel("runs", ("gd",), statistic="instances"),
-                     Panel("median", ("gd", "fast"), "loss", "median", log_y=True)), 3,
+                     Panel("median", ("gd", "fast"), "loss", "median", log_y=True),
+                     Panel("solutions", ("gd", "fast"), "loss", "solutions"), Panel("C", ("gd",), statistic="correlation")), 3,
                     {size: Size() for size in SIZES})
     monkeypatch.setitem(FIGURES, "tiny", figure)
     return figure
