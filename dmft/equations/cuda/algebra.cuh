@@ -297,6 +297,7 @@ template <bool DOWN> __device__ inline void solve_group(int b, double *x, int co
 #pragma unroll
     for (int k = 0; k < HALF; k++) sum += half + k < count ? loaded[k] * known[k] : 0.0;
     sum += __shfl_xor_sync(ALL_LANES, sum, 1);
+    __syncwarp(ALL_LANES); // all lanes have read x, which a shuffle alone does not promise
     if (my_lane() % 2 == 0 && my_lane() / 2 < count) x[i] = sum;
 }
 

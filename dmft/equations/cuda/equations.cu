@@ -176,7 +176,8 @@ extern "C" __global__ void __launch_bounds__(EQUATION_THREADS, 1)
 }
 
 // Step n into the past, which the samples need not wait for. A block of threads for M_C and the noise, and one for the rest:
-// neither reads what the other changes. Grid (1, 2, solutions).
+// neither uses what the other changes, though both load all of it. The noise needs M_C_now, factor_from and floored of `now`, the
+// line JITTER of `vectors` and ROW_M_C of `work` alone, and the rest none of these. Grid (1, 2, solutions).
 extern "C" __global__ void __launch_bounds__(EQUATION_THREADS, 1)
     enter_step(const int *on, int slots, int levels, const long long *page, double *chosen, double *matrices, double *ridge,
                double *inverses, int *inverted, double *vectors, double *work, double *spread, double *now, Rates *rates) {
