@@ -285,20 +285,33 @@ __device__ inline void invert_blocks(int n) {
     }
 }
 
-// The unknowns of group b from what is left of them once the others are accounted for, by a warp, two lanes for each.
-template <bool DOWN> __device__ inline void solve_group(int b, double *x, int count) {
+// The unknowns of group b from what is left of them once the others are accounted for, by a warp, two lanes for each. By how much
+// they miss the equations themselves, whose rows are `at` hand, is solved for once more: where the past is nearly singular, an
+// inverse alone loses digits that substitution keeps.
+template <bool DOWN> __device__ inline void solve_group(int b, const double *at, double *x, int count) {
     constexpr int HALF = SOLVE_ROWS / 2;
     const double *block = inverse_block(b);
-    const int i = min(my_lane() / 2, SOLVE_ROWS - 1), half = my_lane() % 2 * HALF;
-    double loaded[HALF], known[HALF], sum = 0.0;
+    const int lane = my_lane(), i = min(lane / 2, count - 1), half = lane % 2 * HALF;
+    const double whole = x[i];
+    double inverse[HALF], rows[HALF], known[HALF], sum = 0.0, left = 0.0, more = 0.0;
 #pragma unroll
-    for (int k = 0; k < HALF; k++)
-        loaded[k] = block[DOWN ? i * BLOCK_WIDTH + half + k : (half + k) * BLOCK_WIDTH + i], known[k] = x[min(half + k, count - 1)];
+    for (int k = 0; k < HALF; k++) {
+        const int j = min(half + k, count - 1), low = DOWN ? i : j, high = DOWN ? j : i;
+        const bool there = half + k < count && high <= low;
+        inverse[k] = there ? block[low * BLOCK_WIDTH + high] : 0.0, rows[k] = there ? at[low * ROOM_WIDTH + high] : 0.0;
+        known[k] = x[j];
+    }
 #pragma unroll
-    for (int k = 0; k < HALF; k++) sum += half + k < count ? loaded[k] * known[k] : 0.0;
+    for (int k = 0; k < HALF; k++) sum += inverse[k] * known[k];
     sum += __shfl_xor_sync(ALL_LANES, sum, 1);
+#pragma unroll
+    for (int k = 0; k < HALF; k++) left += rows[k] * __shfl_sync(ALL_LANES, sum, 2 * (half + k));
+    left = whole - (left + __shfl_xor_sync(ALL_LANES, left, 1));
+#pragma unroll
+    for (int k = 0; k < HALF; k++) more += inverse[k] * __shfl_sync(ALL_LANES, left, 2 * (half + k));
+    more += __shfl_xor_sync(ALL_LANES, more, 1);
     __syncwarp(ALL_LANES); // all lanes have read x, which a shuffle alone does not promise
-    if (my_lane() % 2 == 0 && my_lane() / 2 < count) x[i] = sum;
+    if (lane % 2 == 0 && lane / 2 < count) x[i] = sum + more;
 }
 
 // The unknowns of a solve, two lines at most, which it has at hand.
@@ -374,7 +387,7 @@ __device__ __noinline__ void forward(Table<double> L, Table<double> x, long long
             if (lane == 1 && lines > 1) other[first + r] -= second;
         }
         __syncthreads();
-        if (my_warp() < lines) solve_group<true>(turn, one + my_warp() * ROOM_WIDTH + first, count);
+        if (my_warp() < lines) solve_group<true>(turn, at + first, one + my_warp() * ROOM_WIDTH + first, count);
     }
     put_lines(x, size);
 }
@@ -389,7 +402,7 @@ __device__ __noinline__ void backward(Table<double> L, Table<double> x, long lon
     for (int turn = 0; turn < stream.groups; turn++) {
         const double *at = stream.wait(turn);
         const int first = stream.first(turn), count = stream.count(turn);
-        if (my_warp() < lines) solve_group<false>(stream.group(turn), one + my_warp() * ROOM_WIDTH + first, count);
+        if (my_warp() < lines) solve_group<false>(stream.group(turn), at + first, one + my_warp() * ROOM_WIDTH + first, count);
         __syncthreads();
 #pragma unroll 1
         for (int k = threadIdx.x; k < first * lines; k += blockDim.x) {
