@@ -88,7 +88,7 @@ class EnsembleWorker:
 
     def restore(self, parts: Mapping[str, Part]) -> None:
         """Continue from a checkpoint; instances that it does not hold stay at their start."""
-        old = parts[INSTANCES].own
+        old = dict(parts[INSTANCES].own)  # read once each
         count = len(old["columns"])
         self.flat[:count], self.columns[:count], self.step_of[:count] = old["flat"], old["columns"], old["step"]
         for line in np.flatnonzero((old["step"] > 0) & (old["columns"] < len(self.walk.steps))):

@@ -78,7 +78,7 @@ class Instances:
     def restore(self, parts: Mapping[str, Part]) -> None:
         """Continue from a checkpoint; instances that it does not hold stay at their start."""
         part, samples = parts[INSTANCES], sizes(self.run.simulation.dimension, self.run.problem.alpha)[1]
-        old = States.from_arrays(part.shared["record"], self.states.kept, part.own, samples)
+        old = States.from_arrays(part.shared["record"], self.states.kept, dict(part.own), samples)
         self.states.take_over(old, self.mine[:old.step.size])
 
     def solution(self) -> Part:

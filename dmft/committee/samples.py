@@ -22,6 +22,7 @@ from dmft.committee.tangents import add_response, advance_tangents, merge_wide
 from dmft.committee.weights import UnitDrive, UnitPoint
 from dmft.core.compiled import INNER, UNCOUNTED
 from dmft.core.streams import normal2
+from dmft.core.tree import overwrite
 from dmft.equations.history import History, Plan
 from dmft.equations.noise import add_scaled, dot
 from dmft.model.activations import apply
@@ -330,7 +331,6 @@ class CommitteeSamples:
 
     def restore(self, per_sample: Mapping[str, np.ndarray], per_tangent: Mapping[str, np.ndarray], n: int) -> None:
         """Take up the state of step n."""
-        for mine, stored in ((self.per_sample(), per_sample), (self.per_tangent(), per_tangent)):
-            for name, array in mine.items():
-                array[...] = stored[name]
+        overwrite(self.per_sample(), per_sample)
+        overwrite(self.per_tangent(), per_tangent)
         self.n, self.used = n, len(self.stop)

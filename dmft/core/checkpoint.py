@@ -2,13 +2,14 @@
 
 Rank 0 writes; the other ranks send their arrays one at a time. Every rank reads its own lines back, so a run may continue with
 any number of ranks. Layout: the job's own state under the names it chooses, and active/INDEX/PART/shared|own/... for a worker; of
-an array that is packed (packing.py) a stream for the lines of each rank, own/NAME/FIRST LINE.
+an array that is packed (packing.py) streams for some lines each, own/NAME/FIRST LINE.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from dmft.core import store
 from dmft.core.errors import FileError
-from dmft.core.packing import unpack
+from dmft.core.packing import declared, unpack
 from dmft.core.parallel import Comm
 from dmft.core.parts import Part, Piece, pieces_of_parts, send_parts
 from dmft.core.tree import flatten, nest
@@ -45,6 +46,29 @@ def stored_part(stored: store.Stored, index: int, name: str) -> Part:
     return Part(flatten(found.get("shared", {})), own, slice(0, total), total)
 
 
+def _below(place: str, names: list[str]) -> list[str]:
+    """Of the names of datasets those in a group, as they are called there."""
+    return [name.removeprefix(f"{place}/") for name in names if name.startswith(f"{place}/")]
+
+
+class _Read(Mapping[str, np.ndarray]):
+    """Arrays that are read from a file when they are asked for, so that one at a time is in memory. names: how they are called."""
+
+    def __init__(self, names: Collection[str], read: Callable[[str], np.ndarray]):
+        self._called, self._read = names, read
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self._called:
+            raise KeyError(name)
+        return self._read(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._called)
+
+    def __len__(self) -> int:
+        return len(self._called)
+
+
 class Checkpoint:
     """The checkpoint beside one output file."""
 
@@ -56,36 +80,58 @@ class Checkpoint:
     def take_up(self, header: store.Stored) -> None:
         """Take the state of workers from this file from now on; see `restore`."""
         self.source = header.path
-        self.waiting = {int(index) for index in nest(header.shapes).get(ACTIVE, {})}
+        indices = {name.split("/")[0] for name in _below(ACTIVE, list(header.shapes))}
+        if not all(map(str.isdecimal, indices)):
+            raise FileError(f"{header.path}: not the state of a run: it has other names than numbers below '{ACTIVE}'")
+        self.waiting = set(map(int, indices))
 
     def restore(self, index: int, worker: Worker) -> None:
         """Bring a worker to where the checkpoint left it; a worker that is not in the checkpoint stays at its start."""
         if index not in self.waiting:
             return
-        there = nest(store.load_header(self.source).shapes)[ACTIVE][str(index)]
-        parts = {}
+        names, parts = self._names(index), {}
         for name, part in worker.state().items():
             place = f"{ACTIVE}/{index}/{name}"
-            names = flatten(there.get(name, {}).get("shared", {}))
-            shared = {key: store.read(self.source, f"{place}/shared/{key}") for key in names}
-            kept = flatten(there.get(name, {}).get("own", {}))
-            own = {key: self._unpacked(place, key, kept, part.lines) if key in part.guides else
-                   store.read(self.source, f"{place}/own/{key}", part.lines) for key in part.own}
+            shared = {key: store.read(self.source, f"{place}/shared/{key}") for key in _below(f"{place}/shared", names)}
+            own = _Read(part.own, partial(self._lines, place, part, _below(f"{place}/own", names)))
             parts[name] = Part(shared, own, part.lines, part.total)
-        worker.restore(parts)
-
-    def _unpacked(self, place: str, key: str, kept: Mapping[str, Any], lines: slice) -> np.ndarray:
-        """Lines of an array that is packed. kept: what the file has of its part."""
-        begins = sorted(int(name.removeprefix(f"{key}/")) for name in kept if name.startswith(f"{key}/"))
-        wanted = [begin for begin, end in zip(begins, [*begins[1:], lines.stop + 1])
-                  if begin < max(lines.stop, lines.start + 1) and lines.start < end]
         try:
-            whole = np.concatenate([unpack(store.read(self.source, f"{place}/own/{key}/{begin}")) for begin in wanted])
-            if len(whole) < lines.stop - wanted[0]:
-                raise ValueError("lines are missing")
-        except ValueError as error:
+            worker.restore(parts)
+        except (LookupError, TypeError, ValueError) as error:
+            raise FileError(f"{self.source}: not the state of this run: {error}; --force starts afresh") from error
+
+    def _lines(self, place: str, part: Part, kept: list[str], key: str) -> np.ndarray:
+        """This rank's lines of an own array of a part. kept: names of what the file has of such arrays. What is packed today may
+        have been kept by a run that was too short to pack it."""
+        if key not in part.guides or key in kept:
+            return store.read(self.source, f"{place}/own/{key}", part.lines)
+        try:
+            return self._unpacked(f"{place}/own/{key}", part, part.own[key], _below(key, kept))
+        except (TypeError, ValueError) as error:
             raise FileError(f"{self.source}: not whole inside: {place}/own/{key}: {error}; --force starts afresh") from None
-        return whole[lines.start - wanted[0] : lines.stop - wanted[0]]
+
+    def _unpacked(self, place: str, part: Part, mine: np.ndarray, streams: list[str]) -> np.ndarray:
+        """This rank's lines of an array from its streams, whose names are their first lines. mine: what is to be overwritten, which
+        tells the type, and how long lines are at most: those of a shorter run have fewer blocks."""
+        start, stop, begins, found = part.lines.start, part.lines.stop, sorted(map(int, streams)), None
+        if begins[:1] != [0]:
+            raise ValueError("lines are missing")
+        spans = list(zip(begins, [*begins[1:], part.total], strict=True))
+        for begin, end in [span for span in spans if span[0] < stop and start < span[1]] or spans[:1]:
+            stream = store.read(self.source, f"{place}/{begin}")
+            (lines, numbers), kind = declared(stream)
+            if lines < end - begin:
+                raise ValueError("lines are missing")
+            if found is None:
+                if numbers > mine.shape[1]:
+                    raise ValueError("longer lines than this run has")
+                found = np.empty((stop - start, numbers), kind)
+            if (lines, numbers, kind) != (end - begin, found.shape[1], mine.dtype):
+                raise ValueError("other lines than this run has")
+            here = unpack(stream)[max(start - begin, 0) : max(stop - begin, 0)]
+            found[max(begin - start, 0) :][: len(here)] = here
+        assert found is not None
+        return found
 
     def write(self, state: Mapping[str, Any], workers: Mapping[int, Worker], dealt: list[list[int]], leads: bool,
               attrs: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit, prange
 
-from dmft.core.compiled import IN_PLACE, INNER, UNCOUNTED
+from dmft.core.compiled import INNER, UNCOUNTED
 
 STREAM_HEAD = 4  # bytes of a number, lines, numbers of a line, rows
 OF_ONE_WIDTH = 8  # numbers that are written with as many bits each; so a group of b bits each has b bytes
@@ -50,7 +50,7 @@ class Guide(NamedTuple):
         return cls(np.ascontiguousarray(begin, np.int64), np.ascontiguousarray(length, np.int64), alone, one, two)
 
 
-@njit(**IN_PLACE)
+@njit(**INNER)
 def _row(r, guide):
     """Where row r begins and how long it is; where the two rows before it begin, and how much of this one has entries in the first
     and in both of them; and the factors of the guide."""
@@ -60,7 +60,7 @@ def _row(r, guide):
     return begin[r], length[r], begin[max(r - 1, 0)], begin[max(r - 2, 0)], known, both, guide.alone[r], guide.one[r], guide.two[r]
 
 
-@njit(**IN_PLACE)
+@njit(**INNER)
 def _foretold(j, line, before, second, known, both, alone, one, two):
     """Entry j of a row of a line, from the rows before it."""
     guess = 0.0
@@ -71,20 +71,20 @@ def _foretold(j, line, before, second, known, both, alone, one, two):
     return guess if abs(guess) < LARGEST_GUESS else 0.0
 
 
-@njit(**IN_PLACE)
+@njit(**INNER)
 def _bits(number, size):
     """The bits of a real number of so many bytes as a whole number."""
     return np.int64(np.float32(number).view(np.int32)) if size == 4 else np.float64(number).view(np.int64)
 
 
-@njit(**IN_PLACE)
+@njit(**INNER)
 def _place(bits, most):
     """Where a number stands among all of its kind, the smallest ones around 0, from its bits; and its bits from that. most: the
     largest whole number of as many bits."""
     return bits ^ ((bits >> 63) & most)
 
 
-@njit(**IN_PLACE)
+@njit(**INNER)
 def _apart(bits, guess, most, shift):
     """How far apart a number and its guess are, small differences of either sign as small whole numbers. shift: how many bits the
     numbers are shorter than 64."""
@@ -251,14 +251,28 @@ def pack(array: np.ndarray, guide: Guide) -> np.ndarray:
     return np.concatenate([*(each.view(np.uint8) for each in (head, *guide, lengths)), *streams])
 
 
-def unpack(stream: np.ndarray) -> np.ndarray:
-    """The array of a stream; ValueError for one that `pack` does not write."""
-    numbers_at = 8 * STREAM_HEAD
-    if len(stream) < numbers_at:
+def _head(stream: np.ndarray) -> tuple[int, int, int, int]:
+    """The first numbers of a stream; ValueError for what is none."""
+    if stream.dtype != np.uint8 or stream.ndim != 1:
+        raise ValueError("no bytes")
+    if len(stream) < 8 * STREAM_HEAD:
         raise ValueError("cut short")
-    size, lines, numbers, rows = stream[:numbers_at].view(np.int64).tolist()
+    size, lines, numbers, rows = stream[: 8 * STREAM_HEAD].view(np.int64).tolist()
     if size not in _REAL or min(lines, numbers, rows) < 0 or 8 * (STREAM_HEAD + 5 * rows + lines) > len(stream):
         raise ValueError("no head")
+    return size, lines, numbers, rows
+
+
+def declared(stream: np.ndarray) -> tuple[tuple[int, int], np.dtype]:
+    """Shape and type of the array of a stream, before memory is asked for."""
+    size, lines, numbers, _ = _head(stream)
+    return (lines, numbers), np.dtype(_REAL[size])
+
+
+def unpack(stream: np.ndarray) -> np.ndarray:
+    """The array of a stream; ValueError for one that `pack` does not write."""
+    size, lines, numbers, rows = _head(stream)
+    numbers_at = 8 * STREAM_HEAD
     tables = stream[numbers_at : 8 * (STREAM_HEAD + 5 * rows + lines)].copy().view(np.int64)
     parts = [tables[k * rows : (k + 1) * rows] for k in range(5)]
     guide, lengths = Guide(parts[0], parts[1], *(each.view(np.float64) for each in parts[2:])), tables[5 * rows :]

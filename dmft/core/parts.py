@@ -1,5 +1,5 @@
-"""The state of a worker as arrays, and how it is sent to the root rank: one array at a time, so that no rank ever holds more
-than one array beyond its own, and what it is packed into."""
+"""The state of a worker as arrays, and how it is sent to the root rank: one array at a time, or a stretch of one that is packed, so
+that no rank ever holds more than that beyond its own."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from dmft.core.packing import Guide, pack
 from dmft.core.parallel import Comm
 from dmft.core.tree import flatten
 
+STREAM_BYTES = 16 << 20  # of an array that are packed into one stream: packing and unpacking take about three times as much besides
 INSTANCES = "instances"  # the name of the part with a line per instance, the only one of an ensemble
 
 
@@ -22,9 +23,9 @@ class Part:
     """Arrays of one rank.
 
     shared: (nested) arrays that are equal on all ranks of the group. own: arrays with one line per sample or instance of this
-    rank, read by name one after the other (on a GPU each is copied to the host when it is read). lines: which of the `total`
-    lines over all ranks these are; a file holds all of them in order, whatever the number of ranks. guides: of the own arrays that
-    are packed (packing.py); their lines have no gaps.
+    rank, read by name one after the other (each is copied from a GPU, or read from a file, when it is asked for). lines: which of
+    the `total` lines over all ranks these are; a file holds all of them in order, whatever the number of ranks. guides: of the own
+    arrays that are packed (packing.py); their lines have no gaps.
     """
 
     shared: Mapping[str, Any] = field(default_factory=dict)
@@ -33,9 +34,17 @@ class Part:
     total: int = 0
     guides: Mapping[str, Guide] = field(default_factory=dict)
 
-    def stored(self, name: str) -> np.ndarray:
-        """One of the own arrays as it is sent and kept: packed, where it has a guide."""
-        return pack(self.own[name], self.guides[name]) if name in self.guides else self.own[name]
+    def stored(self, name: str) -> Iterator[tuple[slice, np.ndarray]]:
+        """One of the own arrays as it is sent and kept, and which lines these are: packed, some lines at a time, where it has a
+        guide."""
+        array, begin = self.own[name], self.lines.start
+        if name not in self.guides:
+            yield self.lines, array
+            return
+        some = max(1, STREAM_BYTES // max(array.itemsize * array.shape[1], 1))
+        for first in range(0, len(array), some):
+            lines = array[first : first + some]
+            yield slice(begin + first, begin + first + len(lines)), pack(lines, self.guides[name])
 
 
 class Piece(NamedTuple):
@@ -58,7 +67,10 @@ def send(part: Part, comm: Comm, leads: bool) -> None:
     for array in shared.values():
         comm.send_array(np.asarray(array), 0)
     for name in part.own:
-        comm.send_array(part.stored(name), 0)
+        for here, array in part.stored(name):
+            if name in part.guides:
+                comm.send_array(np.array([here.start, here.stop]), 0)
+            comm.send_array(array, 0)
 
 
 def pieces(part: Part | None, comm: Comm, rank: int, leads: bool) -> Iterator[Piece]:
@@ -68,13 +80,20 @@ def pieces(part: Part | None, comm: Comm, rank: int, leads: bool) -> Iterator[Pi
         for name, array in flatten(part.shared).items() if leads else ():
             yield Piece(f"shared/{name}", np.asarray(array))
         for name in part.own:
-            yield Piece(f"own/{name}", part.stored(name), part.lines, part.total, name in part.guides)
+            for here, array in part.stored(name):
+                yield Piece(f"own/{name}", array, here, part.total, name in part.guides)
         return
     shared, own, lines, total = json.loads(bytes(comm.recv_array(rank)))
     for name in shared:
         yield Piece(f"shared/{name}", comm.recv_array(rank))
     for name, packed in own.items():
-        yield Piece(f"own/{name}", comm.recv_array(rank), slice(*lines), total, packed)
+        if not packed:
+            yield Piece(f"own/{name}", comm.recv_array(rank), slice(*lines), total)
+            continue
+        end = lines[0]
+        while end < lines[1]:
+            begin, end = comm.recv_array(rank).tolist()
+            yield Piece(f"own/{name}", comm.recv_array(rank), slice(begin, end), total, True)
 
 
 def send_parts(parts: Mapping[str, Part], comm: Comm, leads: bool) -> None:

@@ -1,9 +1,11 @@
-"""Nested mappings and the flat names ("group/name") under which a file keeps their arrays."""
+"""Arrays by name: nested mappings, and the flat names ("group/name") under which a file keeps them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
 
 
 def flatten(nested: Mapping[str, Any]) -> dict[str, Any]:
@@ -15,6 +17,16 @@ def flatten(nested: Mapping[str, Any]) -> dict[str, Any]:
         else:
             flat[name] = value
     return flat
+
+
+def overwrite(mine: Mapping[str, np.ndarray], stored: Mapping[str, np.ndarray]) -> None:
+    """Put stored arrays into those of the same names, one after the other; ValueError for one of another shape, which NumPy might
+    repeat to fill the place."""
+    for name, array in mine.items():
+        found = stored[name]
+        if found.shape != array.shape:
+            raise ValueError(f"{name} is of shape {found.shape}, here {array.shape}")
+        array[...] = found
 
 
 def nest(flat: Mapping[str, Any]) -> dict[str, Any]:

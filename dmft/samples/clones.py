@@ -18,6 +18,7 @@ from numba import njit, prange
 from dmft.core import streams
 from dmft.core.compiled import INNER, UNCOUNTED
 from dmft.core.streams import uniform2
+from dmft.core.tree import overwrite
 from dmft.equations.blocks import NONE
 from dmft.equations.history import History, Plan
 from dmft.equations.noise import conditional, dot, factor_rows, least_share
@@ -220,9 +221,7 @@ class Clones:
 
     def restore(self, per_sample: Mapping[str, np.ndarray], shared: Mapping[str, Any]) -> None:
         """Take over what `per_sample` and `shared` gave."""
-        for name, array in self.per_sample().items():
-            array[...] = per_sample[name]
+        overwrite(self.per_sample(), per_sample)
         self.weights.restore(shared["weights"])
-        for name in ("covariance", "factor", "jitter"):
-            getattr(self, name)[...] = shared[name]
+        overwrite({name: getattr(self, name) for name in ("covariance", "factor", "jitter")}, shared)
         self.known = int(shared["known"])

@@ -65,6 +65,8 @@ class OnDevice(Mapping):
     def fill(self, name: str, values: np.ndarray) -> None:
         """Overwrite one of the arrays by values with a line per sample."""
         array = self._arrays[name]
+        if values.shape != (self._count, *array.shape[:-1]):
+            raise ValueError(f"{name} is of shape {values.shape}, here {(self._count, *array.shape[:-1])}")
         lines = np.zeros(array.shape, array.dtype)
         lines[..., : self._count] = np.moveaxis(values, 0, -1)
         self._gpu.fill(array, lines)

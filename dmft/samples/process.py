@@ -17,6 +17,7 @@ from numba import njit, prange
 
 from dmft.core.compiled import INNER, UNCOUNTED
 from dmft.core.streams import normal2
+from dmft.core.tree import overwrite
 from dmft.equations.history import SLOT_GROUP, History, Plan
 from dmft.equations.noise import add_scaled, dot
 from dmft.equations.recursion import merge_vector
@@ -353,9 +354,8 @@ class Samples:
 
     def restore(self, per_sample: Mapping[str, np.ndarray], per_tangent: Mapping[str, np.ndarray], n: int) -> None:
         """Take up the state of step n."""
-        for mine, stored in ((self.per_sample(), per_sample), (self.per_tangent(), per_tangent)):
-            for name, array in mine.items():
-                array[...] = stored[name]
+        overwrite(self.per_sample(), per_sample)
+        overwrite(self.per_tangent(), per_tangent)
         self.n, self.used = n, len(self.stop)
 
     def precompute_memory(self, memories: np.ndarray) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from dmft.core.streams import normal2
+from dmft.core.tree import overwrite
 from dmft.equations.weights import StepFromRow, WeightDynamics
 from dmft.samples.gpu import GpuSamples
 from dmft.samples.lost import GONE
@@ -124,10 +125,8 @@ class SampleSnapshots:
 
     def restore(self, per_sample: Mapping[str, np.ndarray], shared: Mapping[str, Any]) -> None:
         """Take over what `per_sample` and `shared` gave."""
-        for name in ("f", "s", *self.names):
-            getattr(self, name)[...] = per_sample[f"snapshots/{name}"].T
-        for name in ("gram", "heat", "pushes"):
-            getattr(self, name)[...] = shared[name]
+        overwrite({f"snapshots/{name}": getattr(self, name).T for name in ("f", "s", *self.names)}, per_sample)
+        overwrite({name: getattr(self, name) for name in ("gram", "heat", "pushes")}, shared)
         self.scale = float(shared["scale"])
 
     def found(self, state: SampleState) -> dict[str, np.ndarray]:

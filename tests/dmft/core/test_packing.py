@@ -106,6 +106,56 @@ def test_a_damaged_stream_is_refused(damage):
             unpack(stream[:length])
 
 
+@pytest.mark.parametrize("place", range(packing.STREAM_HEAD))
+def test_another_number_in_the_head_is_refused(place):
+    """A group of eight numbers more or less, too."""
+    stream = pack(np.zeros((3, NUMBERS)), GUIDE)
+    here = stream[8 * place : 8 * place + 8].view(np.int64)
+    for number in (here[0] - 8, here[0] + 8):
+        here[0] = number
+        with pytest.raises(ValueError):
+            unpack(stream)
+    for number in (-1, -8, np.iinfo(np.int64).min):  # at once: indices from the end would lead out of the arrays
+        here[0] = number
+        with pytest.raises(ValueError, match="no head"):
+            unpack(stream)
+
+
+@pytest.mark.parametrize("what", [np.zeros(200), np.zeros((40, 8), np.uint8), np.array(3, np.uint8), np.zeros(0, np.uint8)])
+def test_what_is_no_stream_is_refused(what):
+    with pytest.raises(ValueError):
+        unpack(what)
+
+
+def test_a_line_is_not_read_beyond_its_bytes():
+    """The loops as Python has them, which notices what the compiled ones cannot: a width that the bytes do not have, and one that
+    no number has."""
+    def read(*packed, kind=np.int64, count=9):
+        return packing._read_line.py_func(np.array(packed, np.uint8), np.zeros(count, kind))
+
+    assert read(2, 1, 9, 9, 1) and read(0, 0)
+    assert not read(2, 1, 9, 9) and not read(9, 0, *range(8)) and not read(2, 1, 9, 9, 1, 1) and not read(2)
+    for kind, most in ((np.int32, 32), (np.int64, 64)):
+        assert read(most, 0, *[7] * most, kind=kind) and not read(most + 1, 0, *[7] * (most + 1), kind=kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_guess_is_taken_that_is_no_number(kind):
+    """Nor an infinite one, because what a processor makes of these is its own business: zero is foretold in its place."""
+    def left(*before):
+        array = np.array([[*before, 1.5]], kind)
+        found = np.zeros((1, 3), packing._WHOLE[np.dtype(kind).itemsize])
+        packing._leave(array, array.view(found.dtype), guide, found)
+        return found[0, 2]
+
+    guide = Guide.through(np.arange(3), np.ones(3, np.int64), np.ones(3), np.arange(3.0))
+    of_zero, most = left(0.0, 0.0), np.finfo(kind).max
+    for before in ((np.nan, 1.0), (1.0, np.nan), (np.inf, 1.0), (1.0, -np.inf), (-most, most), (np.nan, np.nan)):
+        if kind is np.float64 or not np.isfinite(before).all():  # in double precision twice the largest float is a guess
+            assert left(*before) == of_zero
+    assert left(1.0, 1.25) == 0 != of_zero
+
+
 def test_random_bytes_are_refused_or_read_without_harm():
     """Any byte of a stream changed: an error or an array, never more than the stream can hold."""
     rng = np.random.default_rng(7)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -12,7 +14,7 @@ from dmft.core.checkpoint import Checkpoint, _put
 from dmft.core.errors import FileError, Stopped
 from dmft.core.packing import Guide, pack, unpack
 from dmft.core.parallel import Comm
-from dmft.core.parts import Part, pieces_of_parts
+from dmft.core.parts import Part, Piece, pieces_of_parts, send_parts
 from dmft.core.tree import flatten
 from dmft.equations.kernels import Wanted
 from dmft.running.cost import estimate
@@ -134,25 +136,105 @@ def test_a_stop_changes_no_bit(tmp_path, monkeypatch):
     assert not np.array_equal(got.replicas["m"], want.replicas["m"])
 
 
-@pytest.mark.parametrize("lines", [slice(0, 7), slice(2, 5), slice(3, 7), slice(0, 3), slice(0, 0), slice(3, 3), slice(7, 7)])
-def test_lines_come_from_the_streams_of_all_ranks(tmp_path, lines):
-    """Written by two ranks with lines, and one without; read by a rank with these."""
-    array, guide = np.random.default_rng(1).normal(size=(7, 4)), Guide.through(*np.arange(16.0).reshape(4, 4)[[0, 0, 1, 1]])
-    guide = guide._replace(length=np.ones(4, np.int64))
+ARRAY, GUIDE = np.random.default_rng(1).normal(size=(14, 4)), Guide.through(*np.arange(16.0).reshape(4, 4)[[0, 0, 1, 1]])
+GUIDE = GUIDE._replace(length=np.ones(4, np.int64))
+
+
+def part_of(lines: slice) -> Part:
+    return Part({"s": np.arange(3)}, {"x": ARRAY[lines], "y": ARRAY[lines, 0]}, lines, len(ARRAY), {"x": GUIDE})
+
+
+def read_back(path, lines: slice) -> np.ndarray:
+    names = [name.removeprefix("part/own/") for name in store.load_header(path).shapes if name.startswith("part/own/")]
+    return Checkpoint(path.with_name("b.h5"), TheoryJob, Comm(), path)._lines("part", part_of(lines), names, "x")
+
+
+@pytest.mark.parametrize("lines", [slice(0, 14), slice(2, 5), slice(3, 14), slice(0, 3), slice(0, 0), slice(3, 3), slice(14, 14)])
+@pytest.mark.parametrize(("at_once", "begins"), [(1000, [0, 3]), (2, [0, 2, 3, 5, 7, 9, 11, 13])], ids=["whole", "in turns"])
+def test_lines_come_from_the_streams_of_all_ranks(tmp_path, monkeypatch, lines, at_once, begins):
+    """Written by two ranks with lines, and one without, some lines at a time; read by a rank with these. Streams go by number: 11
+    comes after 9."""
+    monkeypatch.setattr("dmft.core.parts.STREAM_BYTES", at_once * ARRAY[0].nbytes)
     with store.Writer(tmp_path / "a.h5", "theory", "", {}, True) as writer:
-        for own in (slice(0, 3), slice(3, 7), slice(7, 7)):
-            part = Part({}, {"x": array[own]}, own, 7, {"x": guide})
-            for piece in pieces_of_parts({"part": part}, Comm(), 0, True):
+        for own in (slice(0, 3), slice(3, 14), slice(14, 14)):
+            for piece in pieces_of_parts({"part": part_of(own)}, Comm(), 0, own.start == 0):
                 _put(writer, piece)
-    kept = store.load_header(tmp_path / "a.h5").shapes
-    assert list(kept) == ["part/own/x/0", "part/own/x/3"]
-    checkpoint = Checkpoint(tmp_path / "b.h5", TheoryJob, Comm(), tmp_path / "a.h5")
-    found = checkpoint._unpacked("part", "x", {name.removeprefix("part/own/"): shape for name, shape in kept.items()}, lines)
-    assert_array_equal(found, array[lines])
+    names = [f"part/own/x/{begin}" for begin in begins]
+    assert sorted(store.load_header(tmp_path / "a.h5").shapes) == sorted([*names, "part/own/y", "part/shared/s"])
+    assert_array_equal(read_back(tmp_path / "a.h5", lines), ARRAY[lines])
 
 
-@pytest.mark.parametrize(("damage", "words"), [("cut", "T: "), ("fewer", "lines are missing"), ("gone", "T: ")])
-def test_a_stream_that_is_not_whole_is_refused_in_one_line(tmp_path, damage, words):
+class Wire(Comm):
+    """What one rank sends, the root receives in this order."""
+
+    def __init__(self):
+        super().__init__()
+        self.under_way = deque()
+
+    def send_array(self, array, to):
+        self.under_way.append(np.array(array))
+
+    def recv_array(self, rank):
+        return self.under_way.popleft()
+
+
+@pytest.mark.parametrize("lines", [slice(0, 14), slice(3, 8), slice(14, 14)])
+def test_what_another_rank_sends_is_what_the_root_would_have(monkeypatch, lines):
+    monkeypatch.setattr("dmft.core.parts.STREAM_BYTES", 2 * ARRAY[0].nbytes)
+    wire, parts = Wire(), {"part": part_of(lines)}
+    send_parts(parts, wire, True)
+    for mine, sent in zip(pieces_of_parts(parts, wire, 0, True), pieces_of_parts(None, wire, 1, True), strict=True):
+        assert mine._replace(array=None) == sent._replace(array=None)
+        assert_array_equal(sent.array, mine.array)
+    assert not wire.under_way
+
+
+@pytest.mark.parametrize(("streams", "words"), [
+    ({}, "lines are missing"), ({1: ARRAY[1:]}, "lines are missing"), ({0: ARRAY[:13]}, "lines are missing"),
+    ({0: ARRAY[:5], 6: ARRAY[6:]}, "lines are missing"), ({0: ARRAY[:5], 4: ARRAY[4:]}, "other lines"),
+    ({0: np.concatenate([ARRAY, ARRAY])}, "other lines"), ({0: ARRAY[:4], 4: ARRAY[4:, :3]}, "other lines"),
+    ({0: ARRAY.astype(np.float32)}, "other lines"), ({0: np.ones((14, 5))}, "longer lines"), ({0: ARRAY[:, :3]}, None)])
+def test_streams_that_are_not_of_this_run_are_refused(tmp_path, streams, words):
+    """Cut elsewhere, of another type, or longer than what they would be put into; shorter lines are those of a shorter run."""
+    with store.Writer(tmp_path / "a.h5", "theory", "", {}, True) as writer:
+        _put(writer, Piece("part/own/y", ARRAY[:, 0], slice(0, 14), 14))
+        for begin, array in streams.items():
+            guide = Guide(*(each[: array.shape[1]] for each in GUIDE))
+            _put(writer, Piece(f"part/own/x/{begin}", pack(np.ascontiguousarray(array), guide)))
+    if words:
+        with pytest.raises(FileError, match=f"own/x: .*{words}.*--force"):
+            read_back(tmp_path / "a.h5", slice(0, 14))
+    else:
+        assert_array_equal(read_back(tmp_path / "a.h5", slice(0, 14)), streams[0])
+
+
+def test_a_run_of_one_step_is_extended(tmp_path):
+    """It was too short for blocks, and has kept every step unpacked."""
+    run, longer = (make_run(ALGORITHMS["gd"], steps=steps, keep_state=True, companions=False, **SMALL) for steps in (1, 30))
+    dmft.solve(run, output=tmp_path / "a.h5", quiet=True)
+    assert "active/0/whole_tangents/own/T" in store.load_header(store.state_path(tmp_path / "a.h5")).shapes
+    assert_array_equal(dmft.solve(longer, output=tmp_path / "a.h5", resume=True, quiet=True).m, dmft.solve(longer, quiet=True).m)
+
+
+def test_the_past_is_foretold_in_order_of_time():
+    """Not in that of the slots, which are used again."""
+    march = make_march(make_run(ALGORITHMS["gd"], steps=70), per_level=4, samples=20)
+    for _ in range(60):
+        march.step()
+    order = march.history.order
+    assert (np.diff(march.history.first[order]) > 0).all() and (np.diff(order) < 0).any()
+    past, tangents = march.guides()[0]["past/H"], march.guides()[1]["T"]
+    assert_array_equal(past.begin, order)
+    assert_array_equal(tangents.begin, march.history.offset[order])
+    assert_array_equal(tangents.length, march.history.stop[order])
+
+
+@pytest.mark.parametrize(("damage", "words"), [("cut", "whole inside: .*T: "), ("fewer", "whole inside: .*T: lines are missing"),
+                                               ("gone", "whole inside: .*T: "), ("narrow", "state of this run: T is of shape"),
+                                               ("named", "whole inside: .*T: "), ("bare", "whole inside: .*T: "),
+                                               ("plain", "state of this run: state/h is of shape"),
+                                               ("whose", "other names than numbers")])
+def test_a_state_that_is_not_of_this_run_is_refused_in_one_line(tmp_path, damage, words):
     """Inside of a file whose checksum is right."""
     run = make_run(ALGORITHMS["gd"], steps=20, **SMALL)
     stopped(run, tmp_path / "a.h5", 10)
@@ -160,9 +242,12 @@ def test_a_stream_that_is_not_whole_is_refused_in_one_line(tmp_path, damage, wor
     found = store.load(place)
     stream = found.arrays.pop(name)
     guide = Replica(Setup.from_run(run), 0, Comm()).whole.guides()[1]["T"]
-    arrays = {"cut": {name: stream[:-3]}, "fewer": {name: pack(unpack(stream)[:-1], guide)}, "gone": {}}[damage]
+    narrow = pack(np.ascontiguousarray(unpack(stream)[:, :-4]), Guide(*(each[:0] for each in guide)))
+    arrays = {"cut": {name: stream[:-3]}, "fewer": {name: pack(unpack(stream)[:-1], guide)}, "gone": {}, "narrow": {name: narrow},
+              "named": {name: stream, f"{name}x": stream}, "bare": {name: np.uint8(3)}, "whose": {"active/x/y": stream},
+              "plain": {name: stream, "active/0/whole/own/state/h": np.zeros((64, 1))}}[damage]
     store.save(place, "theory", found.run_text, {**found.arrays, **arrays}, found.attrs, checkpoint=True)
-    with pytest.raises(FileError, match=f"not whole inside: .*{words}.*--force") as error:
+    with pytest.raises(FileError, match=words) as error:
         dmft.solve(run, output=tmp_path / "a.h5", resume=True, quiet=True)
     assert len(str(error.value).splitlines()) == 1
 
