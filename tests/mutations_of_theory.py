@@ -339,7 +339,7 @@ THEORY_MUTATIONS = [
              "if (newer != NONE) total += v[newer], v[newer] = 0.0;", "if (newer != NONE) v[newer] = 0.0;", GPU_MARCH),
     Mutation("equations on a card: a substitution that leaves out groups before", "dmft/equations/cuda",
              "if (lane == 0) one[first + r] -= sum;", "if (lane == 0) one[first + r] -= 0.0 * sum;", GPU_MARCH),
-    Mutation("equations on a card: the inverse of a block alone", "dmft/equations/cuda", "x[i] = sum + more;", "x[i] = sum;",
+    Mutation("equations on a card: the inverse of a block alone", "dmft/equations/cuda", "x[i] = found + more;", "x[i] = found;",
              GPU_MARCH),
     Mutation("networks on a card: rows of the inverse factor without the past", "dmft/committee", "row[j] = -solved[r, j]",
              "row[j] = 0.0", GPU_NETWORKS),

@@ -8,7 +8,7 @@ an array that is packed (packing.py) streams for some lines each, own/NAME/FIRST
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dmft.core import store
-from dmft.core.errors import FileError
+from dmft.core.errors import FileError, StateError
 from dmft.core.packing import declared, unpack
 from dmft.core.parallel import Comm
 from dmft.core.parts import Part, Piece, pieces_of_parts, send_parts
@@ -46,9 +46,9 @@ def stored_part(stored: store.Stored, index: int, name: str) -> Part:
     return Part(flatten(found.get("shared", {})), own, slice(0, total), total)
 
 
-def _below(place: str, names: list[str]) -> list[str]:
-    """Of the names of datasets those in a group, as they are called there."""
-    return [name.removeprefix(f"{place}/") for name in names if name.startswith(f"{place}/")]
+def _below(place: str, shapes: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the shapes of datasets by name those in a group, by what they are called there."""
+    return {name.removeprefix(f"{place}/"): shape for name, shape in shapes.items() if name.startswith(f"{place}/")}
 
 
 class _Read(Mapping[str, np.ndarray]):
@@ -80,39 +80,47 @@ class Checkpoint:
     def take_up(self, header: store.Stored) -> None:
         """Take the state of workers from this file from now on; see `restore`."""
         self.source = header.path
-        indices = {name.split("/")[0] for name in _below(ACTIVE, list(header.shapes))}
-        if not all(map(str.isdecimal, indices)):
-            raise FileError(f"{header.path}: not the state of a run: it has other names than numbers below '{ACTIVE}'")
-        self.waiting = set(map(int, indices))
+        names = [name.split("/") for name in _below(ACTIVE, header.shapes)]
+        if not all(len(name) > 1 and name[0].isdecimal() and name[0] == str(int(name[0])) for name in names):
+            raise FileError(f"{header.path}: not the state of a run: it has other groups than numbers below '{ACTIVE}'")
+        self.waiting = {int(name[0]) for name in names}
 
     def restore(self, index: int, worker: Worker) -> None:
         """Bring a worker to where the checkpoint left it; a worker that is not in the checkpoint stays at its start."""
         if index not in self.waiting:
             return
-        names, parts = self._names(index), {}
+        shapes, parts = _below(f"{ACTIVE}/{index}", store.load_header(self.source).shapes), {}
         for name, part in worker.state().items():
             place = f"{ACTIVE}/{index}/{name}"
-            shared = {key: store.read(self.source, f"{place}/shared/{key}") for key in _below(f"{place}/shared", names)}
-            own = _Read(part.own, partial(self._lines, place, part, _below(f"{place}/own", names)))
+            shared = {key: store.read(self.source, f"{place}/shared/{key}") for key in _below(f"{name}/shared", shapes)}
+            own = _Read(tuple(part.own), partial(self._lines, place, part, _below(f"{name}/own", shapes)))
             parts[name] = Part(shared, own, part.lines, part.total)
         try:
             worker.restore(parts)
-        except (LookupError, TypeError, ValueError) as error:
-            raise FileError(f"{self.source}: not the state of this run: {error}; --force starts afresh") from error
+        except (KeyError, StateError) as error:
+            problem = f"it has no {error}" if isinstance(error, KeyError) else error
+            raise FileError(f"{self.source}: not the state of this run: {problem}; {self._remedy}") from error
 
-    def _lines(self, place: str, part: Part, kept: list[str], key: str) -> np.ndarray:
-        """This rank's lines of an own array of a part. kept: names of what the file has of such arrays. What is packed today may
-        have been kept by a run that was too short to pack it."""
+    @property
+    def _remedy(self) -> str:
+        """What to do about a state that cannot be taken up."""
+        return "--force starts afresh" if self.source == self.path else "without that file the run is solved from its start"
+
+    def _lines(self, place: str, part: Part, kept: Mapping[str, Any], key: str) -> np.ndarray:
+        """This rank's lines of an own array of a part. kept: shapes of what the file has of such arrays, by name. What is packed
+        today may have been kept by a run that was too short to pack it; an ensemble may have had fewer instances."""
         if key not in part.guides or key in kept:
+            if key in kept and kept[key][:1] > (part.total,):
+                raise StateError(f"{key} has {kept[key][0]} lines, not {part.total}")
             return store.read(self.source, f"{place}/own/{key}", part.lines)
         try:
-            return self._unpacked(f"{place}/own/{key}", part, part.own[key], _below(key, kept))
+            return self._unpacked(f"{place}/own/{key}", part, part.own[key][:0].copy(), _below(key, kept))
         except (TypeError, ValueError) as error:
-            raise FileError(f"{self.source}: not whole inside: {place}/own/{key}: {error}; --force starts afresh") from None
+            raise FileError(f"{self.source}: not whole inside: {place}/own/{key}: {error}; {self._remedy}") from None
 
-    def _unpacked(self, place: str, part: Part, mine: np.ndarray, streams: list[str]) -> np.ndarray:
-        """This rank's lines of an array from its streams, whose names are their first lines. mine: what is to be overwritten, which
-        tells the type, and how long lines are at most: those of a shorter run have fewer blocks."""
+    def _unpacked(self, place: str, part: Part, mine: np.ndarray, streams: Iterable[str]) -> np.ndarray:
+        """This rank's lines of an array from its streams, whose names are their first lines. mine: none of the lines to be
+        overwritten, which tells the type, and how long they are at most: those of a shorter run have fewer blocks."""
         start, stop, begins, found = part.lines.start, part.lines.stop, sorted(map(int, streams)), None
         if begins[:1] != [0]:
             raise ValueError("lines are missing")
@@ -165,8 +173,7 @@ class Checkpoint:
 
     def _names(self, index: int) -> list[str]:
         """Names of the datasets of a worker in the file `source`."""
-        below = nest(store.load_header(self.source).shapes)[ACTIVE][str(index)]
-        return [f"{ACTIVE}/{index}/{name}" for name in flatten(below)]
+        return [f"{ACTIVE}/{index}/{name}" for name in _below(f"{ACTIVE}/{index}", store.load_header(self.source).shapes)]
 
     def _pieces(self, workers: Mapping[int, Worker], dealt: list[list[int]]) -> Iterator[Piece]:
         """On the root: the pieces of every rank, in the order in which each of them sends."""

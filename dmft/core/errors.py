@@ -20,6 +20,10 @@ class FileError(UserError):
     """A file that is missing, damaged, foreign, newer than this package, or must not be overwritten."""
 
 
+class StateError(ValueError):
+    """An array of a stored state that is not what this run would have stored; who reads the file says so as a FileError."""
+
+
 class DmftWarning(UserWarning):
     """Something about a run that its user should know. The commands print it as one line, unless --quiet."""
 

@@ -34,6 +34,7 @@ __all__ = ["Stored", "Writer", "checkpoint_header", "checkpoint_path", "load", "
            "read_group", "remove_checkpoint", "save", "sha256_of"]
 
 SCHEMA_VERSION = 2
+MOST_NAMES = 40  # of datasets that a message lists
 _OWN = ("kind", "schema_version", "run", "checkpoint")
 
 Attributes = Mapping[str, str | int | float | bool | np.ndarray]
@@ -243,7 +244,9 @@ def reading(path: str | Path) -> Iterator[Callable[..., np.ndarray]]:
     with _opened(path) as file:
         def part(name: str, index: Any = ()) -> np.ndarray:
             if not _own_dataset(file, name):
-                raise FileError(f"{path}: has no dataset '{name}' (it has {', '.join(_describe(Path(path), file).shapes)})")
+                names = list(_describe(Path(path), file).shapes)
+                more = ", ..." if len(names) > MOST_NAMES else ""
+                raise FileError(f"{path}: has no dataset '{name}' (it has {', '.join(names[:MOST_NAMES])}{more})")
             _check_dataset(Path(path), name, file[name], _most(path))
             return np.asarray(file[name][index])
 

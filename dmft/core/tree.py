@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from dmft.core.errors import StateError
+
 
 def flatten(nested: Mapping[str, Any]) -> dict[str, Any]:
     """{"a": {"b": x}} -> {"a/b": x}, in order. Names that are flat already stay as they are."""
@@ -19,13 +21,17 @@ def flatten(nested: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
+def check_like(name: str, found: np.ndarray, shape: tuple[int, ...], kind: np.dtype) -> None:
+    """StateError for an array of another shape or type: NumPy might repeat or round it until it fits."""
+    if found.shape != shape or found.dtype != kind:
+        raise StateError(f"{name} is {found.dtype} {found.shape}, not {kind} {shape}")
+
+
 def overwrite(mine: Mapping[str, np.ndarray], stored: Mapping[str, np.ndarray]) -> None:
-    """Put stored arrays into those of the same names, one after the other; ValueError for one of another shape, which NumPy might
-    repeat to fill the place."""
+    """Put stored arrays into those of the same names, one after the other."""
     for name, array in mine.items():
         found = stored[name]
-        if found.shape != array.shape:
-            raise ValueError(f"{name} is of shape {found.shape}, here {array.shape}")
+        check_like(name, found, array.shape, array.dtype)
         array[...] = found
 
 

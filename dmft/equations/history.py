@@ -30,6 +30,8 @@ import numpy as np
 from numba import njit
 
 from dmft.core.compiled import UNCOUNTED
+from dmft.core.errors import StateError
+from dmft.core.tree import check_like
 from dmft.equations.blocks import (
     BEFORE,
     FIRST,
@@ -275,11 +277,19 @@ class History:
         return {"first": self.first, "size": self.size, "order": self.order}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        blocks, count = self.blocks, len(arrays["order"])
-        blocks.slots[FIRST], blocks.slots[SIZE] = arrays["first"], arrays["size"]
-        blocks.slots[[IN_ORDER, BEFORE], :count] = arrays["order"]
+        """Take over what `state` gave."""
+        first, size, order = arrays["first"], arrays["size"], arrays["order"]
+        for name, array in (("first", first), ("size", size)):
+            check_like(name, array, (self.slots,), np.dtype(np.int64))
+        check_like("order", order, (int(np.count_nonzero(size)),), np.dtype(np.int64))
+        if not (np.array_equal(np.sort(order), np.flatnonzero(size))
+                and np.array_equal(first[order], np.cumsum(size[order]) - size[order])):
+            raise StateError("the blocks of the history do not follow each other")
+        blocks, count = self.blocks, len(order)
+        blocks.slots[FIRST], blocks.slots[SIZE] = first, size
+        blocks.slots[[IN_ORDER, BEFORE], :count] = order
         blocks.counts.blocks, blocks.counts.before = count, count
-        blocks.counts.upto = arrays["order"].max(initial=-1) + 1
+        blocks.counts.upto = order.max(initial=-1) + 1
         blocks.counts.settled = np.count_nonzero(self.size[: self.layout.settled])
         blocks.levels[HELD] = [np.count_nonzero(self.size[low : low + width])
                                for low, width in zip(self.rule.lows, self.layout.widths)]

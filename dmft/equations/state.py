@@ -11,6 +11,7 @@ import numpy as np
 from numba import njit
 
 from dmft.core.compiled import IN_PLACE, record
+from dmft.core.tree import overwrite
 from dmft.equations.tuning import Estimator
 
 Arrays = TypeVar("Arrays", bound=tuple)
@@ -141,11 +142,11 @@ class WeightState(NamedTuple):
 
     def fill(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take over what `arrays` gave."""
-        for name, array in arrays.items():
-            if name in STATE_NUMBERS:
-                self.now[name] = array
-            else:
-                getattr(self, name)[...] = array
+        overwrite({name: getattr(self, name) for name in self._fields[:-1]}, arrays)
+        numbers = {name: np.array(self.now[name]) for name in STATE_NUMBERS}
+        overwrite(numbers, arrays)
+        for name, number in numbers.items():
+            self.now[name] = number
 
 
 @njit(**IN_PLACE)

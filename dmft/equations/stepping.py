@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from dmft.core.tree import overwrite
 from dmft.equations.history import History
 from dmft.equations.tuning import Estimator
 from dmft.model.constraints import Constraint
@@ -72,7 +73,9 @@ class Recursion:
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Take over the state from what its `arrays` gave."""
-        self.state = type(self.state).from_arrays(arrays)
+        mine = {name: np.array(array) for name, array in self.state.arrays().items()}
+        overwrite(mine, arrays)
+        self.state = type(self.state).from_arrays(mine)
 
     @property
     def free(self) -> float:

@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 
 from dmft.core.device import Gpu
+from dmft.core.tree import check_like
 from dmft.equations.history import History
 from dmft.equations.on_card import Room
 from dmft.equations.rows import InUse
@@ -65,8 +66,7 @@ class OnDevice(Mapping):
     def fill(self, name: str, values: np.ndarray) -> None:
         """Overwrite one of the arrays by values with a line per sample."""
         array = self._arrays[name]
-        if values.shape != (self._count, *array.shape[:-1]):
-            raise ValueError(f"{name} is of shape {values.shape}, here {(self._count, *array.shape[:-1])}")
+        check_like(name, values, (self._count, *array.shape[:-1]), array.dtype)
         lines = np.zeros(array.shape, array.dtype)
         lines[..., : self._count] = np.moveaxis(values, 0, -1)
         self._gpu.fill(array, lines)

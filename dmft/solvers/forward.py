@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dmft.core.tree import nest
+from dmft.core.errors import StateError
+from dmft.core.tree import nest, overwrite
 from dmft.equations.history import History
 from dmft.equations.kernels import Kept, Wanted, history_for
 from dmft.equations.stepping import Recursion
@@ -91,15 +92,16 @@ class Forward(Alone):
         if before < e.steps:
             earlier = history_for(e, self.per_level, self.wanted, before)
             if not self.history.extends(earlier):
-                raise RuntimeError("the state is that of a history in other blocks")
+                raise StateError("the history is in other blocks")
             longer = self.longer_than(earlier)
             found = lengthened(found, e.steps - e.hidden, self.kept, longer, self.empty_kernels())
             per_sample, per_tangent = longer.per_sample(per_sample), longer.per_tangent(per_tangent)
         self.weights.restore(found["weights"])
         self.history.restore(found["history"])
+        if not self.history.size.sum() == self.weights.n <= e.steps:
+            raise StateError(f"it has a history of {self.history.size.sum()} steps at step {self.weights.n} of {e.steps}")
         for group, arrays in self.tables().items():
-            for name, array in arrays.items():
-                array[:] = found[group][name]
+            overwrite(arrays, found.get(group, {}))
         self.take_samples(per_sample, per_tangent)
         self.diverged = bool(found["diverged"])
 

@@ -285,6 +285,18 @@ __device__ inline void invert_blocks(int n) {
     }
 }
 
+// The sum of the products of two halves of lines, which two neighbouring lanes have, by pairs: one after the other takes longer.
+template <int HALF> __device__ inline double both_halves(const double (&a)[HALF], double (&b)[HALF]) {
+    static_assert((HALF & (HALF - 1)) == 0, "a power of two");
+#pragma unroll
+    for (int k = 0; k < HALF; k++) b[k] *= a[k];
+#pragma unroll
+    for (int many = HALF / 2; many > 0; many /= 2)
+#pragma unroll
+        for (int k = 0; k < many; k++) b[k] += b[k + many];
+    return b[0] + __shfl_xor_sync(ALL_LANES, b[0], 1);
+}
+
 // The unknowns of group b from what is left of them once the others are accounted for, by a warp, two lanes for each. By how much
 // they miss the equations themselves, whose rows are `at` hand, is solved for once more: where the past is nearly singular, an
 // inverse alone loses digits that substitution keeps.
@@ -293,7 +305,7 @@ template <bool DOWN> __device__ inline void solve_group(int b, const double *at,
     const double *block = inverse_block(b);
     const int lane = my_lane(), i = min(lane / 2, count - 1), half = lane % 2 * HALF;
     const double whole = x[i];
-    double inverse[HALF], rows[HALF], known[HALF], sum = 0.0, left = 0.0, more = 0.0;
+    double inverse[HALF], rows[HALF], known[HALF];
 #pragma unroll
     for (int k = 0; k < HALF; k++) {
         const int j = min(half + k, count - 1), low = DOWN ? i : j, high = DOWN ? j : i;
@@ -301,17 +313,15 @@ template <bool DOWN> __device__ inline void solve_group(int b, const double *at,
         inverse[k] = there ? block[low * BLOCK_WIDTH + high] : 0.0, rows[k] = there ? at[low * ROOM_WIDTH + high] : 0.0;
         known[k] = x[j];
     }
+    const double found = both_halves(inverse, known);
 #pragma unroll
-    for (int k = 0; k < HALF; k++) sum += inverse[k] * known[k];
-    sum += __shfl_xor_sync(ALL_LANES, sum, 1);
+    for (int k = 0; k < HALF; k++) known[k] = __shfl_sync(ALL_LANES, found, 2 * (half + k));
+    const double missed = whole - both_halves(rows, known);
 #pragma unroll
-    for (int k = 0; k < HALF; k++) left += rows[k] * __shfl_sync(ALL_LANES, sum, 2 * (half + k));
-    left = whole - (left + __shfl_xor_sync(ALL_LANES, left, 1));
-#pragma unroll
-    for (int k = 0; k < HALF; k++) more += inverse[k] * __shfl_sync(ALL_LANES, left, 2 * (half + k));
-    more += __shfl_xor_sync(ALL_LANES, more, 1);
+    for (int k = 0; k < HALF; k++) known[k] = __shfl_sync(ALL_LANES, missed, 2 * (half + k));
+    const double more = both_halves(inverse, known);
     __syncwarp(ALL_LANES); // all lanes have read x, which a shuffle alone does not promise
-    if (lane % 2 == 0 && lane / 2 < count) x[i] = sum + more;
+    if (lane % 2 == 0 && lane / 2 < count) x[i] = found + more;
 }
 
 // The unknowns of a solve, two lines at most, which it has at hand.

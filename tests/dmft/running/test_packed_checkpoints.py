@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 
 import dmft
 from dmft.core import store
-from dmft.core.checkpoint import Checkpoint, _put
+from dmft.core.checkpoint import Checkpoint, _below, _put
 from dmft.core.errors import FileError, Stopped
 from dmft.core.packing import Guide, pack, unpack
 from dmft.core.parallel import Comm
@@ -145,8 +145,8 @@ def part_of(lines: slice) -> Part:
 
 
 def read_back(path, lines: slice) -> np.ndarray:
-    names = [name.removeprefix("part/own/") for name in store.load_header(path).shapes if name.startswith("part/own/")]
-    return Checkpoint(path.with_name("b.h5"), TheoryJob, Comm(), path)._lines("part", part_of(lines), names, "x")
+    kept = _below("part/own", store.load_header(path).shapes)
+    return Checkpoint(path.with_name("b.h5"), TheoryJob, Comm(), path)._lines("part", part_of(lines), kept, "x")
 
 
 @pytest.mark.parametrize("lines", [slice(0, 14), slice(2, 5), slice(3, 14), slice(0, 3), slice(0, 0), slice(3, 3), slice(14, 14)])
@@ -230,10 +230,10 @@ def test_the_past_is_foretold_in_order_of_time():
 
 
 @pytest.mark.parametrize(("damage", "words"), [("cut", "whole inside: .*T: "), ("fewer", "whole inside: .*T: lines are missing"),
-                                               ("gone", "whole inside: .*T: "), ("narrow", "state of this run: T is of shape"),
+                                               ("gone", "whole inside: .*T: "), ("narrow", "state of this run: T is float32"),
                                                ("named", "whole inside: .*T: "), ("bare", "whole inside: .*T: "),
-                                               ("plain", "state of this run: state/h is of shape"),
-                                               ("whose", "other names than numbers")])
+                                               ("plain", "state of this run: state/h is float64"),
+                                               ("whose", "other groups than numbers")])
 def test_a_state_that_is_not_of_this_run_is_refused_in_one_line(tmp_path, damage, words):
     """Inside of a file whose checksum is right."""
     run = make_run(ALGORITHMS["gd"], steps=20, **SMALL)
@@ -250,6 +250,46 @@ def test_a_state_that_is_not_of_this_run_is_refused_in_one_line(tmp_path, damage
     with pytest.raises(FileError, match=words) as error:
         dmft.solve(run, output=tmp_path / "a.h5", resume=True, quiet=True)
     assert len(str(error.value).splitlines()) == 1
+
+
+WHOLE = "active/0/whole"
+OF_ANOTHER_RUN = {
+    "too high slots": (f"{WHOLE}/shared/history/order", lambda a: a + 10**8, "do not follow"),
+    "a slot twice": (f"{WHOLE}/shared/history/order", lambda a: a * 0 + a[0], "do not follow"),
+    "one size": (f"{WHOLE}/shared/history/size", lambda a: a[:1], "size is int64"),
+    "other sizes": (f"{WHOLE}/shared/history/size", lambda a: a * 2, "do not follow"),
+    "one first step": (f"{WHOLE}/shared/history/first", lambda a: a[:1], "first is int64"),
+    "first steps as real numbers": (f"{WHOLE}/shared/history/first", lambda a: a + 0.5, "first is float64"),
+    "a matrix that would be repeated": (f"{WHOLE}/shared/weights/Q", lambda a: a[:1, :1], "Q is float64"),
+    "a row that would be repeated": (f"{WHOLE}/shared/weights/Q_row", lambda a: a[:1], "Q_row is float64"),
+    "a later step": (f"{WHOLE}/shared/weights/n", lambda a: a * 0 + 10**9, "a history of"),
+    "an earlier step": (f"{WHOLE}/shared/weights/n", lambda a: a - 1, "a history of"),
+    "a short curve": (f"{WHOLE}/shared/curves/delta_nu", lambda a: a[:1], "delta_nu is float64"),
+    "another m": (f"{WHOLE}/shared/curves/m", lambda a: a[:5], "history is in other blocks|is float64"),
+    "more lines": (f"{WHOLE}/own/state/h", lambda a: np.append(a, a), "state/h has 128 lines, not 64"),
+    "fewer lines": (f"{WHOLE}/own/state/h", lambda a: a[:40], "state/h is float64"),
+    "whole numbers": (f"{WHOLE}/own/state/h", lambda a: a.astype(np.uint8), "state/h is uint8"),
+    "no curve": (f"{WHOLE}/shared/curves/delta_nu", None, "it has no 'delta_nu'"),
+    "a replica that is none": ("active/00/x", lambda _: np.zeros(3), "other groups than numbers"),
+    "a replica without groups": ("active/7", lambda _: np.zeros(3), "other groups than numbers"),
+}
+
+
+def test_what_ranks_share_is_held_to_the_run_too(tmp_path):
+    """Compiled loops take these as indices, and NumPy repeats what is too short."""
+    run = make_run(ALGORITHMS["gd"], steps=20, **SMALL)
+    stopped(run, tmp_path / "a.h5", 10)
+    place = store.checkpoint_path(tmp_path / "a.h5")
+    found = store.load(place)
+    for case, (name, change, words) in OF_ANOTHER_RUN.items():
+        arrays = dict(found.arrays)
+        old = arrays.pop(name, None)
+        if change:
+            arrays[name] = np.asarray(change(old))
+        store.save(place, "theory", found.run_text, arrays, found.attrs, checkpoint=True)
+        with pytest.raises(FileError, match=f"not the state of .*({words})") as error:
+            dmft.solve(run, output=tmp_path / "a.h5", resume=True, quiet=True)
+        assert len(str(error.value).splitlines()) == 1, case
 
 
 @pytest.mark.parametrize("algorithm", ["gd", "sgd"])
