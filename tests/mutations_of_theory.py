@@ -331,7 +331,8 @@ THEORY_MUTATIONS = [
     Mutation("a stream is read beyond its end", "dmft/core", " or at + width > len(packed)", "", PACKING),
     Mutation("streams in order of their names", "dmft/core", "sorted(map(int, streams))", "[int(each) for each in streams]",
              PACKED),
-    Mutation("a state of another shape is repeated", "dmft/core", "if found.shape != array.shape:", "if False:", PACKED),
+    Mutation("a state of another shape is repeated", "dmft/core", "if found.shape != shape or found.dtype != kind:",
+             "if False:", PACKED),
     # --- the equations of a step on a card
     Mutation("a card is not waited for where replicas catch up", "dmft/samples", "self.queue.wait()  # the card may not yet",
              "pass  # the card may not yet", GPU_SOLVE),
