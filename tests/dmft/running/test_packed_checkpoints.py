@@ -27,6 +27,7 @@ from tests.small_results import StopAfter
 from tests.solver_cases import ALGORITHMS, make_march, make_run
 
 SMALL = {"samples": 64, "replicas": 1, "history": "dyadic", "blocks_per_level": 4}
+ALONE = {**SMALL, "companions": False}
 
 
 def arrays_and_guides(march: March):
@@ -210,7 +211,7 @@ def test_streams_that_are_not_of_this_run_are_refused(tmp_path, streams, words):
 
 def test_a_run_of_one_step_is_extended(tmp_path):
     """It was too short for blocks, and has kept every step unpacked."""
-    run, longer = (make_run(ALGORITHMS["gd"], steps=steps, keep_state=True, companions=False, **SMALL) for steps in (1, 30))
+    run, longer = (make_run(ALGORITHMS["gd"], steps=steps, keep_state=True, **ALONE) for steps in (1, 30))
     dmft.solve(run, output=tmp_path / "a.h5", quiet=True)
     assert "active/0/whole_tangents/own/T" in store.load_header(store.state_path(tmp_path / "a.h5")).shapes
     assert_array_equal(dmft.solve(longer, output=tmp_path / "a.h5", resume=True, quiet=True).m, dmft.solve(longer, quiet=True).m)
@@ -236,7 +237,7 @@ def test_the_past_is_foretold_in_order_of_time():
                                                ("whose", "other groups than numbers")])
 def test_a_state_that_is_not_of_this_run_is_refused_in_one_line(tmp_path, damage, words):
     """Inside of a file whose checksum is right."""
-    run = make_run(ALGORITHMS["gd"], steps=20, **SMALL)
+    run = make_run(ALGORITHMS["gd"], steps=20, **ALONE)
     stopped(run, tmp_path / "a.h5", 10)
     place, name = store.checkpoint_path(tmp_path / "a.h5"), "active/0/whole_tangents/own/T/0"
     found = store.load(place)
@@ -277,7 +278,7 @@ OF_ANOTHER_RUN = {
 
 def test_what_ranks_share_is_held_to_the_run_too(tmp_path):
     """Compiled loops take these as indices, and NumPy repeats what is too short."""
-    run = make_run(ALGORITHMS["gd"], steps=20, **SMALL)
+    run = make_run(ALGORITHMS["gd"], steps=20, **ALONE)
     stopped(run, tmp_path / "a.h5", 10)
     place = store.checkpoint_path(tmp_path / "a.h5")
     found = store.load(place)
