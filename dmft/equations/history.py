@@ -282,7 +282,7 @@ class History:
         for name, array in (("first", first), ("size", size)):
             check_like(name, array, (self.slots,), np.dtype(np.int64))
         check_like("order", order, (int(np.count_nonzero(size)),), np.dtype(np.int64))
-        if not (np.array_equal(np.sort(order), np.flatnonzero(size))
+        if not (np.array_equal(np.sort(order), np.flatnonzero(size > 0))
                 and np.array_equal(first[order], np.cumsum(size[order]) - size[order])):
             raise StateError("the blocks of the history do not follow each other")
         blocks, count = self.blocks, len(order)

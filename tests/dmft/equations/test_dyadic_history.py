@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from dmft.core.errors import StateError
 from dmft.core.parallel import Comm
 from dmft.core.tree import flatten
 from dmft.equations import blocks as block_table
@@ -113,6 +114,19 @@ def test_a_step_more_than_it_was_made_for(per_level, jumps):
     with pytest.raises(RuntimeError, match="no room for step 12: the history was made for 12 steps"):
         history.push(step)
     assert all(np.array_equal(before[name], array) for name, array in history.state().items())
+
+
+def test_blocks_of_less_than_no_steps_are_not_taken_up():
+    """Not even where the steps of all blocks add up, and each begins where the one before ends."""
+    history, steps = History(12, 4), [4, 3, -1]
+    for step in range(sum(steps)):
+        history.push(step)
+    kept = {name: array.copy() for name, array in history.state().items()}
+    order = kept["order"] = kept["order"][: len(steps)]
+    kept["size"][:] = 0
+    kept["size"][order], kept["first"][order] = steps, np.cumsum(steps) - steps
+    with pytest.raises(StateError, match="do not follow each other"):
+        history.restore(kept)
 
 
 def test_packed_tangents_follow_the_square_matrix():
