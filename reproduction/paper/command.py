@@ -116,7 +116,7 @@ def _show(figure: PaperFigure, size: str, way: Way, with_caption: bool) -> None:
         return
     from reproduction.paper.drawing import draw  # matplotlib is an extra
     ours, full = computations(figure, size, way), computations(figure, "full", replace(way, scale=1.0))
-    text = caption(figure.about, figure.note, [one for one in ours if one.series.name in data], full)
+    text = caption(figure.about, figure.note, ours, full, data)
     text += f" {shares(data)}" if figure.shares else ""
     paths = [way.out / figure.name / size / f"{figure.name}{suffix}" for suffix in (".png", ".pdf")]
     draw(figure, data, f"{figure.name} ({size}). {text}" if with_caption else "", paths)

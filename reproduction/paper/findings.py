@@ -11,7 +11,7 @@ from dmft.model.runfile import Run
 from dmft.result.comparison import Comparison, compare
 from reproduction.paper.computations import Computation, Data
 from reproduction.paper.figure import PaperFigure, Series, plain_text
-from reproduction.paper.numbers import Lines, Runs
+from reproduction.paper.numbers import Lines, Numbers, Runs
 from sgd_sim.result import SOLVED
 
 HIGH = 0.9  # the time to reach this overlap is reported
@@ -92,24 +92,38 @@ def shares(data: Mapping[str, Data]) -> str:
     return f"Training loss below {SOLVED:g} at the end (95 % interval): {', '.join(told)}."
 
 
-def caption(title: str, note: str, ours: list[Computation], full: list[Computation]) -> str:
-    """What is shown, with which parameters, and what is smaller than in the paper: as ranges over the series, in plain text."""
-    runs = [one.run() for one in ours]
-    said = [_parameters(runs)]
+def caption(title: str, note: str, planned: list[Computation], full: list[Computation], data: Mapping[str, Data]) -> str:
+    """What is shown, with which parameters, and what is smaller than in the paper: as ranges over the series, in plain text. What
+    is planned and not there, or not to its end, is told, too."""
+    there = [(one, found) for one in planned if (found := _numbers(one, data)) is not None]
+    ours = [one for one, _ in there]
+    said = [_parameters([one.run() for one in planned])]
     for half, word in (("simulation", "Simulation"), ("theory", "Theory")):
         mine, theirs = ([one.run() for one in some if one.half == half] for some in (ours, full))
         if mine:
             told = [_told(mine, theirs, key, words) for key, words in TOLD_KEYS if key.split(".")[0] in (half, "algorithm")]
             said.append(f"{word}: {', '.join(told)}.")
-    shown = {one.series.name: one.series.label for one in ours}
+    shown = {one.series.name: one.series.label for one in planned}
     left_out = dict.fromkeys(_named(one.series, shown.values()) for one in full if one.series.name not in shown)
     if left_out:
         said.append(f"Left out at this size, to save time: {'; '.join(left_out)}.")
-    if any(one.half == "theory" for one in full) and not any(one.half == "theory" for one in ours):
+    if any(one.half == "theory" for one in full) and not any(one.half == "theory" for one in planned):
         said.append("No theory at this size.")
+    labels = list(shown.values())
+    repeated = [label for label in labels if labels.count(label) > 1]
+    absent = [f"{one.half} of {_named(one.series, repeated)}" for one in planned if one not in ours]
+    early = [f"theory of {_named(one.series, repeated)} to t = {found.t[-1]:g}" for one, found in there
+             if one.half == "theory" and found.t[-1] < (1.0 - 1e-4) * one.run().algorithm.t_max]
+    said += [f"Not computed: {'; '.join(absent)}."] if absent else []
+    said += [f"Not computed to the end: {'; '.join(early)}."] if early else []
     bands = "Bands and bars: 2 standard errors."
     head = title[0].upper() + title[1:] + "."
     return " ".join([head, *said, *([note] if note else []), bands])
+
+
+def _numbers(one: Computation, data: Mapping[str, Data]) -> Numbers | None:
+    """What was computed of it, where it is there."""
+    return getattr(data[one.series.name], one.half) if one.series.name in data else None
 
 
 def _named(series: Series, others: Collection[str]) -> str:

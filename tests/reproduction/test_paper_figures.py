@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import shlex
 import tomllib
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from dmft.model.runfile import load_run
 from reproduction.paper import FIGURES, findings, numbers, validation
-from reproduction.paper.computations import Way, computations
+from reproduction.paper.computations import Data, Way, computations
 from reproduction.paper.figure import SIZES, Panel, PaperFigure, Series, Size
 from tests.run_files import run_text
 
@@ -21,6 +23,12 @@ RUN_FILES = [path for path in sorted((ROOT / "runs").rglob("*.toml")) if "out" n
 
 TINY = run_text("gd", t_max=1.0, algorithm={"learning_rate": 0.05}, theory={"samples": 200, "replicas": 4},
                 simulation={"dimension": 40, "instances": 6})
+
+
+def all_of(planned):
+    """Numbers of every computation, to its end."""
+    endless = SimpleNamespace(t=np.array([0.0, np.inf]))
+    return {one.series.name: Data(one.series, endless, endless) for one in planned}
 
 
 def test_every_figure_of_the_paper_is_there(dmft_main):
@@ -48,7 +56,7 @@ def test_every_job_of_every_size_is_a_valid_run_with_its_own_output(name, monkey
         assert found and len({job.output for job in found}) == len({job.place for job in found}) == len(found)
         for job in found:
             job.run()
-        assert "Simulation: N " in findings.caption("x", "", found, computations(FIGURES[name], "full"))
+        assert "Simulation: N " in findings.caption("x", "", found, computations(FIGURES[name], "full"), all_of(found))
     used = {job.run_file for size in SIZES for job in computations(FIGURES[name], size) if job.run_file.parent.name == name}
     assert used == set((Path("runs") / name).glob("*.toml"))    # figures made of others' runs have none
 
@@ -80,16 +88,36 @@ def test_everything_can_be_scaled_down(name, monkeypatch):
 
 def test_a_smaller_size_is_told_in_the_caption():
     figure = FIGURES["fig2"]
-    text = findings.caption(figure.about, figure.note, computations(figure, "quick"), computations(figure, "full"))
+    quick, whole = computations(figure, "quick"), computations(figure, "full")
+    text = findings.caption(figure.about, figure.note, quick, whole, all_of(quick))
     assert "N 300 (full size 1000)" in text and "(full size 500)" in text and "t up to 100 (full size 1000)" in text
-    full = findings.caption(figure.about, "", computations(figure, "full"), computations(figure, "full"))
-    assert "full size" not in full and "N 1000" in full
+    full = findings.caption(figure.about, "", whole, whole, all_of(whole))
+    assert "full size" not in full and "N 1000" in full and "Not computed" not in full
+
+
+def test_a_caption_tells_what_is_not_there_and_where_a_theory_ends():
+    """Sizes are those of what is drawn; a theory that a time limit stopped is not told as complete."""
+    figure = FIGURES["longtimes"]
+    planned = computations(figure, "full")
+    data = all_of(planned)
+    data["gd_longer"] = replace(data["gd_longer"], simulation=None, theory=SimpleNamespace(t=np.array([0.0, 9660.5])))
+    del data["persistent_sgd_longer"]
+    text = findings.caption(figure.about, "", planned, planned, data)
+    assert "Simulation: N 1000, instances 500 (full size 64 to 500), t up to 1000 (full size 1000 to 10000)." in text
+    assert ("Not computed: simulation of GD (longer); simulation of persistent SGD (longer); "
+            "theory of persistent SGD (longer).") in text
+    assert "Not computed to the end: theory of GD (longer) to t = 9660.5. Bands" in text
+    assert "Not computed to" not in findings.caption(figure.about, "", planned, planned, all_of(planned))
+    scan = computations(FIGURES["fig7"], "full")
+    alone = findings.caption("x", "", scan, scan, all_of(scan[1:]))
+    assert "Not computed: simulation of GD (dimension = " in alone
 
 
 def test_a_caption_tells_parameters_and_what_is_left_out():
     def told(name: str, size: str) -> str:
         figure = FIGURES[name]
-        return findings.caption(figure.about, figure.note, computations(figure, size), computations(figure, "full"))
+        planned = computations(figure, size)
+        return findings.caption(figure.about, figure.note, planned, computations(figure, "full"), all_of(planned))
 
     assert "alpha = 3, m0 = 0.2, eta = 0.01." in told("fig2", "full")
     assert "Left out at this size, to save time: SGD, with replacement." in told("fig2", "quick")
@@ -100,7 +128,6 @@ def test_a_caption_tells_parameters_and_what_is_left_out():
 
 @pytest.mark.slow
 def test_logs_are_free_of_latex(tiny, dmft_main, monkeypatch):
-    from dataclasses import replace
     series = (replace(tiny.series[0], label=r"SGD, $\ell = 0.5$, $\tau = 1$"), tiny.series[1])
     monkeypatch.setitem(FIGURES, "tiny", replace(tiny, series=series))
     done = dmft_main("figure", "tiny", "--quick")
