@@ -4,7 +4,7 @@
 compiler behind a few definitions. The threads of a block are coroutines that take turns: each runs to its next
 barrier and continues when all have arrived. Shuffles and votes are barriers of a warp. Blocks run one after the other.
 A card promises no order between barriers, so `HostGpu(backwards=True)` begins with the last thread and the last block: what depends
-on who comes first comes out wrong in one of the two orders.
+on who comes first comes out wrong in one of the two orders. NVIDIA's compiler reads every source as well, where it is installed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
+
+from tests import nvrtc
 
 COMPILER = shutil.which("g++") or shutil.which("c++")
 FLAGS = ("-std=c++17", "-O1", "-w", "-fPIC", "-U_FORTIFY_SOURCE")
@@ -327,6 +329,12 @@ class HostGpu:
         pass
 
     def kernels(self, text, names):
+        refused = nvrtc.errors(text)
+        assert not refused, refused
+        return self.on_the_host(text, names)
+
+    def on_the_host(self, text, names):
+        """Kernels of a source that need not be CUDA."""
         library = _library(text, tuple(names))
 
         def launcher(name):

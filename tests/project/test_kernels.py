@@ -7,6 +7,8 @@ import tomllib
 
 import pytest
 
+from tests import nvrtc
+from tests.emulate import COMPILER, HostGpu
 from tests.launched import LAUNCHED, ROOT, kernels_of, not_launched
 
 PACKAGES = ("dmft", "sgd_sim", "onepass", "workbench", "reproduction")
@@ -47,3 +49,14 @@ def test_a_kernel_that_was_not_launched_is_seen():
     assert not_launched(f"tests/{test}", launched) == [] == not_launched("tests/another.py::test", set())
     gone = ("exact_totals", kernels_of(SOURCES["dmft/core/cuda/exact_sum.cuh"])["exact_totals"])
     assert not_launched(f"tests/{test}", launched - {gone}) == ["exact_totals of dmft/core/cuda/exact_sum.cuh"]
+
+
+@pytest.mark.skipif(not COMPILER or nvrtc.library() is None, reason="no C++ compiler, or no NVRTC (nvidia-cuda-nvrtc-cu12)")
+def test_sources_that_are_cpp_and_no_cuda_are_refused():
+    source = 'extern "C" __global__ void count(int *number) {{ *number = {0}; }}'
+    HostGpu().kernels(source.format("__popc(7)"), ("count",))
+    with pytest.raises(AssertionError, match="getenv"):
+        HostGpu().kernels(source.format('getenv("HOME") != 0'), ("count",))
+    for_some_cards = "\n#if __CUDA_ARCH__ >= 800\n__device__ int slip = nowhere;\n#endif\n"
+    with pytest.raises(AssertionError, match="nowhere"):
+        HostGpu().kernels(source.format("7") + for_some_cards, ("count",))

@@ -47,7 +47,9 @@ class Scarce(HostGpu):
     def kernels(self, text, names):
         if "row_and_step" in names:
             assert AT_ONCE in text and IN_TIME in text
-            text = (SETS + text.replace(AT_ONCE, LATE) if self._late else text).replace(IN_TIME, self._waits)
+            text = text.replace(IN_TIME, self._waits)
+            if self._late:
+                return self.on_the_host(SETS + text.replace(AT_ONCE, LATE), names)
         return super().kernels(text, names)
 
 
