@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from dmft.cli import main
 from dmft.model.runfile import FOR_STUDIES, SECTIONS, load_run, parse_run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -104,3 +105,11 @@ def test_the_table_of_labels_leads_to_their_lines():
             assert f"[{label}]" in "\n".join(here) and line > 1, (label, path, line)
     source = '"""Eq. [loss]."""\nv = 1  # [loss], [mse] and so on\n# [mse]\n'
     assert module.labelled(source, "  # [") == [(2, "loss"), (2, "mse")]
+
+
+def test_the_page_on_clusters_tells_what_check_says_of_a_card(capsys):
+    """Of a card alone: it is the same on every machine."""
+    command, told = re.search(r"^\$ dmft (check runs/longtimes.*)\n(?:time on this machine.*\n)(time on one H200 GPU.*)$",
+                              (ROOT / "docs" / "howto-cluster.md").read_text(), re.MULTILINE).groups()
+    assert main([str(ROOT / word) if word.startswith("runs/") else word for word in command.split()]) == 0
+    assert told in capsys.readouterr().out.splitlines()
