@@ -192,8 +192,14 @@ class Room(NamedTuple):
         return None
 
 
+def chosen_numbers(by: np.ndarray, use: InUse) -> np.ndarray:
+    """What the card is told of the estimators: ESTIMATING, and the numbers of what is in use. They are no part of the source, which
+    takes seconds to compile: they differ between a solution and its companions, and from run to run."""
+    return np.concatenate([by.view(np.float64).reshape(-1), use[2:]])
+
+
 def equations_source(constraint: Constraint, use: InUse, slopes: bool, room: Room) -> str:
-    """The whole source. slopes: whether kernels vary within blocks."""
+    """The whole source, which is the same for all histories with the same rows. slopes: whether kernels vary within blocks."""
     names = STEP_RECORD.names or ()
     codes = {"SIZE": SIZE, "IN_ORDER": IN_ORDER, "NONE": NONE, "ROW_M_C": ROW_M_C, "ROW_K_R": ROW_K_R, "WORK_VECTORS": WORK_VECTORS,
              "MEMORY": MEMORY, "CHI_WEIGHTS": CHI_WEIGHTS, "FACTOR": FACTOR, "JITTER": JITTER, "LOST": LOST, "SCALARS": SCALARS,
@@ -207,8 +213,7 @@ def equations_source(constraint: Constraint, use: InUse, slopes: bool, room: Roo
                                "BLOCKS_NUMBERS": room.of_inverses, "LINES_AT": room.lines, "KNOWN_AT": room.arrays - 2,
                                "ARRAYS_AT": room.arrays,
                                "EXACT_BASE": repr(exact_sum.BASE)}
-    for name, value in use._asdict().items():
-        numbers[f"USE_{name.upper()}"] = int(value) if isinstance(value, bool) else repr(float(value)).replace("inf", "(1.0 / 0.0)")
+    numbers |= {"USE_STEIN": int(use.stein), "USE_IDENTITY": int(use.identity)}
     return "\n".join((enum(codes), defines(numbers), source(CUDA / "exact_sum.cuh"), CELL_TYPES, structs_source(_STRUCTS),
                       source(EQUATION_SOURCES / "algebra.cuh"), translated(), _scalars(constraint),
                       source(EQUATION_SOURCES / "equations.cu")))

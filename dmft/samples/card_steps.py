@@ -19,6 +19,7 @@ from dmft.equations.on_card import (
     NOW_NUMBERS,
     Pages,
     Room,
+    chosen_numbers,
     equations_source,
     take_records,
 )
@@ -65,7 +66,7 @@ class CardSteps:
         self.inverses, self.inverted = gpu.zeros((several, 2, room.of_inverses)), gpu.zeros(several, np.int32)
         self.vectors, self.work = gpu.zeros((several, 4, slots)), gpu.zeros((several, WORK_VECTORS, slots))
         self.spread = gpu.zeros((several, slots))
-        self.stop, self.by = gpu.put(history.rule.stop), gpu.put(first.by.view(np.float64))
+        self.stop, self.by = gpu.put(history.rule.stop), gpu.put(chosen_numbers(first.by, use))
         self._sent, self._fetched = False, True
         self.launched = range(0)  # rows
         self._done: list[Callable[[], object]] = [lambda: None] * LAUNCHED_AHEAD

@@ -4,7 +4,8 @@
 // solves are those of algebra.cuh.
 //
 // dmft/equations/on_card.py puts before this file: structs, translated functions, STAGED (whether vectors and tables lie in shared
-// memory, and from ARRAYS_AT on), EQUATION_THREADS, the numbers of the estimators in use, and how many numbers the records have.
+// memory, and from ARRAYS_AT on), EQUATION_THREADS, which estimators are in use, and how many numbers the records have. `chosen` are
+// the BY_NUMBERS of a By, then the numbers of the Use.
 
 // One step of a page of the plan, as on_card.py writes it: what the run prescribes, the blocks before the step with their
 // neighbours, and the blocks after it.
@@ -125,7 +126,8 @@ extern "C" __global__ void __launch_bounds__(EQUATION_THREADS, 1)
         if (threadIdx.x == 0) record[0] = going ? EXPLODED : LEFT_OUT, on[z] = on[solutions + z] = 0, alive[z] = alive[z] && !going;
         return;
     }
-    Use use = {USE_STEIN, USE_IDENTITY, USE_SHARE, USE_TRUSTED, USE_FAINT, USE_LATE};
+    const double *numbers = chosen + BY_NUMBERS; // those of `Use`
+    Use use = {USE_STEIN, USE_IDENTITY, numbers[0], numbers[1], numbers[2], numbers[3]};
     estimate<double>({(double *)totals, columns}, use, given, estimator, rule, blocks, one);
     row_steps<double>(true, false, given, estimator, rule, blocks, one);
     one.now.a = moving.hidden ? step_on_sphere<double>(one.now.norm) : step_rescaled<double>(one.now.norm);

@@ -6,7 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dmft.equations.on_card import Room
+from dmft.equations.on_card import Room, equations_source
+from dmft.equations.rows import InUse
+from dmft.model.constraints import Sphere
 from dmft.solvers.march import March
 from tests.dmft.samples.test_gpu_march import SMALL, assert_same_curves, problem, solved
 from tests.emulate import COMPILER, HostGpu
@@ -82,6 +84,14 @@ def test_room_is_never_more_than_there_is(slots):
         room = Room.within(limit, 512, slots)
         assert room is None or 8 * room.numbers <= limit and room.rows == room.solve_rows * room.solve_stages >= 2 * room.solve_rows
     assert room and (room.solve_rows == 16 or slots > 512) and room.staged == (slots <= 268)
+
+
+def test_one_source_serves_many_runs():
+    """It takes seconds to compile, so it must not depend on the samples, nor on every slot of a history."""
+    uses = InUse(True, True, 0.128, 0.0625, 1e-4, 20.0), InUse(True, True, 0.25, 0.064, 1e-5, np.inf)
+    rooms = [Room.within(227 << 10, 512, slots) for slots in range(164, 177, 4)]
+    assert len({equations_source(Sphere(), use, True, room) for use in uses for room in rooms}) == 1
+    assert len({equations_source(Sphere(), use, True, rooms[0]) for use in (uses[0], uses[0]._replace(stein=False))}) == 2
 
 
 @pytest.mark.long
