@@ -316,7 +316,7 @@ class HostGpu:
     def mirror(self, shape, dtype=np.float64):
         return HostMirror(shape, dtype)
 
-    def queue(self, urgent=False):
+    def queue(self, urgent=False, line=None):
         return HostQueue()
 
     def get(self, array):

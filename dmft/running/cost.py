@@ -179,7 +179,7 @@ def _card_step(run: Run, replicas: int, reading: float) -> float:
     if setup.experiment.network is None:
         solutions = replicas * sum(setup.share(name) for name in setup.solutions(0))
         if card_has_equations(setup.experiment, setup.wanted, setup.history(WHOLE)):
-            return CARD_STEP + reading
+            return CARD_STEP * len(setup.solutions(0)) + reading    # companions go behind, in launches of their own
         host = GPU_STEP + GPU_SOLUTION * solutions
         return max(host, reading) + min(host, reading) / solutions
     filled = 1.0 if setup.per_level else 1 / 3  # on average, of the pairs of slots
