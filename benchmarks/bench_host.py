@@ -59,7 +59,7 @@ class Nowhere:
         mirror.host = mirror.device = np.zeros(shape, dtype)  # type: ignore[attr-defined]
         return mirror
 
-    def queue(self, line: Nowhere | None = None) -> Nowhere:
+    def queue(self) -> Nowhere:
         return self
 
     def kernels(self, text: str, names: tuple[str, ...]) -> dict[str, None]:

@@ -316,7 +316,7 @@ class HostGpu:
     def mirror(self, shape, dtype=np.float64):
         return HostMirror(shape, dtype)
 
-    def queue(self, urgent=False, line=None):
+    def queue(self, urgent=False):
         return HostQueue()
 
     def get(self, array):

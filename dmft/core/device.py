@@ -54,19 +54,16 @@ class Mirror:
 
 
 class Queue:
-    """Launches of one solution, one after the other; the card may work on several queues at a time, but not on those that stand in
-    one line. What is launched outside of any queue waits for all of them, and they for it."""
+    """Launches of one solution, one after the other; the card may work on several queues at a time. What is launched outside of any
+    queue waits for all of them, and they for it."""
 
-    def __init__(self, cupy: Any, urgent: bool, line: Queue | None = None):
+    def __init__(self, cupy: Any, urgent: bool):
         self._cupy = cupy
-        self._recorded: dict[Hashable, Any] = {}
-        if line is not None:
-            self._stream, self._side = line._stream, line._side
-            return
         try:
             self._stream, self._side = (cupy.cuda.Stream(priority=-1 if urgent else 0) for _ in range(2))
         except TypeError:  # older versions of CuPy have no priorities: the queue waits its turn then
             self._stream, self._side = cupy.cuda.Stream(), cupy.cuda.Stream()
+        self._recorded: dict[Hashable, Any] = {}
 
     def run(self, name: Hashable, launches: Callable[[], None], record: bool = True) -> None:
         """Let the card do what a function launches. What it launches the first time, with its arguments, is recorded under this
@@ -142,10 +139,9 @@ class Gpu:
         """An array of zeros on the card with a copy on the host."""
         return Mirror(self._cupy, shape, dtype)
 
-    def queue(self, urgent: bool = False, line: Queue | None = None) -> Queue:
-        """A queue of its own for what one solution launches. urgent: what it launches goes before what waits in other queues. line:
-        another one, behind whose launches those of this one go, and the other way round."""
-        return Queue(self._cupy, urgent, line)
+    def queue(self, urgent: bool = False) -> Queue:
+        """A queue of its own for what one solution launches; urgent: what it launches goes before what waits in other queues."""
+        return Queue(self._cupy, urgent)
 
     def get(self, array: Any) -> np.ndarray:
         """A copy on the host; waits for everything that was launched before."""

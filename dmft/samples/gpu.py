@@ -32,11 +32,10 @@ BLOCKS = 32  # most blocks of samples; their sums are added on the host, over al
 class Card:
     """A card, and the solutions on it that go by the same launches: those of equal shape, dealt out to two companies, so that the
     card works on one while the host is at the other. ahead: steps that it may take between two visits of the host, where it does
-    the equations as well, which must not be more than LAUNCHED_AHEAD. Companies whose equations it does stand in one line: the host
-    is not waited for, and the equations of one, which need multiprocessors to themselves, would wait for the samples of others."""
+    the equations as well, which must not be more than LAUNCHED_AHEAD."""
 
     def __init__(self, gpu: Gpu, ahead: int = 1):
-        self.gpu, self.ahead, self._line = gpu, ahead, gpu.queue()
+        self.gpu, self.ahead = gpu, ahead
         self._companies: dict[Hashable, list[Company]] = {}
 
     def company(self, experiment: Experiment, history: History, draws: Draws, block: int, sampling: Sampling, dtype,
@@ -50,7 +49,6 @@ class Card:
         companies = self._companies.setdefault(shape, [])
         if len(companies) < (1 if use else 2):  # the host is hardly waited for where the card has the equations
             companies.append(Company(self.gpu, experiment, history, draws, block, sampling, dtype, tiling,
-                                     self.gpu.queue(line=self._line if use else None),
                                      partial(CardSteps, use=use, ahead=self.ahead) if use else None))
         return min(companies, key=lambda each: each.solutions)
 

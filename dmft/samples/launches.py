@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dmft.core.cuda_numbers import defines, enum, records_source
-from dmft.core.device import CUDA, WARP, Gpu, Kernel, Queue, source
+from dmft.core.device import CUDA, WARP, Gpu, Kernel, source
 from dmft.core.errors import RunError
 from dmft.equations import random_start, rows
 from dmft.equations.blocks import NONE, BlockTable
@@ -89,7 +89,7 @@ class Company:
     `steps`, a CardSteps, where the card does the equations as well."""
 
     def __init__(self, gpu: Gpu, experiment: Experiment, history: History, draws: Draws, block: int, sampling: Sampling, dtype,
-                 tiling: Tiling, queue: Queue, make_steps: Callable[[Company], Any] | None = None) -> None:
+                 tiling: Tiling, make_steps: Callable[[Company], Any] | None = None) -> None:
         count, slots = len(draws.h), history.slots
         self.row_shares = tiling.row_shares if sampling.carriers <= FEW_CARRIERS else 1
         most = gpu.shared_bytes // HELD_BYTES - max(tiling.rows_ahead * self.row_shares, tiling.ahead * MOVERS)
@@ -126,7 +126,7 @@ class Company:
         self.cut = gpu.put(np.searchsorted(carriers, block * np.arange(self.blocks + 1)).astype(np.int32))
         self.offset, self.stop = gpu.put(history.offset.astype(np.int32)), gpu.put(history.stop.astype(np.int32))
         self.levels, self.z_steps, self.known = history.levels, draws.z.shape[1], draws.changes.shape[1]
-        self.queue = queue
+        self.queue = gpu.queue()
         self.members: list[WeightDynamics] = []
         self.n = 0
         self._summed: set[int] = set()  # solutions whose sums of their present row have been launched

@@ -47,29 +47,6 @@ def test_in_company_as_alone(card, extra):
     assert len({march.curves["loss"][-1] for march in together}) == 5
 
 
-class Lines(HostGpu):
-    """A card that remembers in which line each queue stands."""
-
-    def __init__(self):
-        super().__init__()
-        self.line_of = {}
-
-    def queue(self, urgent=False, line=None):
-        made = super().queue(urgent, line)
-        self.line_of[made] = line
-        return made
-
-
-@pytest.mark.parametrize("extra, lines", [("m0 = 0.4", 1), ('start = "random"', 0)])
-def test_companies_whose_equations_the_card_does_stand_in_one_line(extra, lines):
-    """They would wait for the samples of each other (dmft/samples/gpu.py)."""
-    card = Card(Lines())
-    marches = marches_on([card] * 2, extra) + marches_on([card], extra, frozenset({"stein"}))
-    assert len({march.company for march in marches}) == (3 if "random" in extra else 2)
-    found = {card.gpu.line_of[march.company.queue] for march in marches}
-    assert len(found - {None}) == lines and (None in found) == (lines == 0)
-
-
 def test_one_that_is_ahead_waits_and_one_that_ended_is_left_out(card):
     """The first has made five steps before the others begin; the last goes no further than seven."""
     want = [stepped([march])[0] for march in marches_on([Card(card) for _ in range(5)])]
