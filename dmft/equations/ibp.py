@@ -9,17 +9,20 @@ a heavy tail from samples near the barrier, which a finite number of samples mis
 residual e_j of an estimated row therefore corrects it, by one ridge solve whose coefficients are fixed beforehand; fitted ones
 would be biased, since solutions that miss the tail also seem to have little noise.
 
-In blocks (equations/history.py), with D their sizes and the present step as one more block of size 1:
+In blocks (equations/history.py), with D their sizes, the present step as one more block of size 1, and S the sum of k + 1 over the
+steps k of a block:
 
-    (Q + eps D) u = e ,     rho -= D u ,     eps = (K_T/K) <g_n^2> (n+1)/s2
+    (Q + eps S) u = e ,     rho -= D u ,     eps = (K_T/K) <g_n^2> L_n/s2 ,     L_n = log(n + e)
 
 K_T of K samples have tangents, and s2 is the variance of g'_n sum_k T_nk over samples that the coefficients assume: ridge_prior,
-unless all samples respond alike (a linear loss): tangents then have no noise, and the row is left as it is. A mode of Q with
-eigenvalue lambda is corrected by the share lambda/(lambda + eps), with D^-1/2 Q D^-1/2 for Q. Large tangents are bounded, and what
-they miss by that does not become less with their number. So on a loss with barriers K_T counts as at most trusted_share K, or
+unless all samples respond alike (a linear loss): tangents then have no noise, and the row is left as it is. They take it to be
+spread evenly over the logarithm of time, s2/(L_n (k+1)) for step k: spread evenly over time, early steps would be corrected less
+and less as time goes on, and kernels forget the start too fast. A mode of Q with eigenvalue lambda is corrected by the share
+lambda/(lambda + eps), with S^-1/2 Q S^-1/2 for Q. Large tangents are bounded, and what they miss by that does not become less with
+their number. So on a loss with barriers K_T counts as at most trusted_share K, or
 least_trusted, and never as more than most_trusted (tuning.py): what they miss then vanishes as K grows.
 
-The Cholesky factor of Q + eps D over the past is kept: a step changes its newest rows only, as long as eps stays. So eps is
+The Cholesky factor of Q + eps S over the past is kept: a step changes its newest rows only, as long as eps stays. So eps is
 renewed when it is off by a factor of ridge_stale, which changes no coefficient by more than that.
 """
 
@@ -82,7 +85,8 @@ def find_residual(given, rule, blocks, one, overlaps):
 
 
 # The scalars of the ridge, of networks too (committee/rows.py). by: an Estimator, or its numbers; kept: what is known of the factor
-# of Q + eps D, ridge_eps, ridge_from and ridge_least of a state.
+# of Q + eps S, ridge_eps, ridge_from and ridge_least of a state. Networks spread the variance evenly over time: eps D in the place
+# of eps S, and n + 1 in that of L_n.
 @register_jitable
 def assumed_variance(by, spread):
     """s2; 0 where tangents have no noise. spread: variance of g'_n sum_k T_nk over samples. Eq. [ibp]."""
@@ -123,13 +127,13 @@ def ridge_strength(by, blocks, one, g_squared, share, spread):
         slot = blocks.slots[IN_ORDER, i]
         terms[i] = Q[slot, slot] / blocks.slots[SIZE, slot]
     trace = total(terms, blocks.counts.blocks) + one.now.Q_now
-    return strength_of(by, share, g_squared, one.now.n, s2, trace)
+    return strength_of(by, share, g_squared, one.now.n, s2, trace) * np.log(one.now.n + np.e) / (one.now.n + 1)
 
 
 @njit(**IN_PLACE)
 def keep_factor(by, blocks, one, eps):
-    """Bring the Cholesky factor of Q + eps D over the past up to date. Once m is close to 1, little is left of Q, and noise may
-    give it negative eigenvalues: eps is then raised until Q + eps D has none, and comes down slowly."""
+    """Bring the Cholesky factor of Q + eps S over the past up to date. Once m is close to 1, little is left of Q, and noise may
+    give it negative eigenvalues: eps is then raised until Q + eps S has none, and comes down slowly."""
     now = one.now
     renew(by, now, eps)
     while factor_ridge(by, blocks, one) > 0 and now.ridge_eps < by.ridge_max:
@@ -139,7 +143,7 @@ def keep_factor(by, blocks, one, eps):
 
 @njit(**INNER, error_model="numpy")
 def correct_row(by, blocks, one, eps):
-    """Correct the row by rho -= D u with (Q + eps D) u = e. Eq. [ibp]."""
+    """Correct the row by rho -= D u with (Q + eps S) u = e. Eq. [ibp]."""
     keep_factor(by, blocks, one, eps)
     now, order, size, K_R = one.now, blocks.slots[IN_ORDER], blocks.slots[SIZE], one.work[ROW_K_R]
     count, cross, alone, e = blocks.counts.blocks, one.work[ROOM], one.work[ROOM + 1], one.work[ROOM + 2]
@@ -148,9 +152,10 @@ def correct_row(by, blocks, one, eps):
         alone[i] = e[i] = one.work[E_PAST, order[i]]
     # The present step is the last unknown: it is solved for first, then the past given its value.
     forward(one.ridge, one.work[ROOM : ROOM + 2], count)
-    left = now.Q_now + now.ridge_eps - dot(cross, cross, count)
+    present = now.ridge_eps * (now.n + 1)
+    left = now.Q_now + present - dot(cross, cross, count)
     backward(one.ridge, one.work[ROOM : ROOM + 2], count)
-    u = (now.residual - dot(cross, e, count)) / (now.ridge_eps if left < now.ridge_eps else left)
+    u = (now.residual - dot(cross, e, count)) / (present if left < present else left)
     for i in each(count):
         K_R[order[i]] += size[order[i]] * (alone[i] - u * cross[i])
     now.delta_nu -= u

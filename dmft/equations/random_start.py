@@ -80,7 +80,7 @@ class OverlapRows(NamedTuple):
 
 
 class OverlapKernels:
-    """K1 and Z of one solution, row by row. Keeps a Cholesky factor of Q + eps D of its own, with eps rounded to a power of two: a
+    """K1 and Z of one solution, row by row. Keeps a Cholesky factor of Q + eps S of its own, with eps rounded to a power of two: a
     step changes its newest rows only, and the factor does not depend on the step at which it was begun."""
 
     def __init__(self, steps: int, slots: int):

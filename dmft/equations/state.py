@@ -45,7 +45,7 @@ STATE_NUMBERS = named(
     floored=int,  # pivots that rounding made non-positive
     ridge_eps=float,
     ridge_from=int,  # rows of `ridge` from here on are out of date
-    ridge_least=float,  # what ridge_eps must be at least for Q + ridge_eps D to be positive, as far as is known
+    ridge_least=float,  # what ridge_eps must be at least for Q + ridge_eps S to be positive, as far as is known
     b=float,  # intercept
     # Rules that look ahead: Q, R, m belong to y_n, where gradients are taken, and these to the weights w_n.
     Qw_now=float,  # <w_n y_n>
@@ -94,7 +94,7 @@ class SolutionArrays(NamedTuple):
     """The arrays of a solution at step n; of several with one more index in front."""
 
     matrices: np.ndarray
-    ridge: np.ndarray  # (slots, slots) Cholesky factor of Q + ridge_eps D, in order of time. Eq. [ibp]
+    ridge: np.ndarray  # (slots, slots) Cholesky factor of Q + ridge_eps S, in order of time. Eq. [ibp]
     vectors: np.ndarray
     work: np.ndarray
     drive: np.ndarray

@@ -9,7 +9,18 @@ from math import sqrt
 from numba import njit
 
 from dmft.core.compiled import FREE, IN_PLACE, INNER, each
-from dmft.equations.blocks import IN_ORDER, INTO, JOINS, NEWER, OLDER, SIZE, blocks_of, kernel_weights, used_slots
+from dmft.equations.blocks import (
+    FIRST,
+    IN_ORDER,
+    INTO,
+    JOINS,
+    NEWER,
+    OLDER,
+    SIZE,
+    blocks_of,
+    kernel_weights,
+    used_slots,
+)
 from dmft.equations.noise import conditional, dot, factor_rows, join_rows, least_share
 from dmft.equations.recursion import (
     Correlations,
@@ -120,10 +131,11 @@ def factor_past(by, blocks, one):
 
 @njit(**INNER)
 def factor_ridge(by, blocks, one):
-    """Bring that of Q + eps D up to date, with eps as it is. Returns the number of pivots that are not positive. Eq. [ibp]."""
+    """Bring that of Q + eps S up to date, with eps as it is. Returns the number of pivots that are not positive. Eq. [ibp]."""
     now, order, diagonal = one.now, blocks.slots[IN_ORDER, : blocks.counts.blocks], one.work[ROOM]
     for j in each(len(diagonal)):
-        diagonal[j] = now.ridge_eps * blocks.slots[SIZE, j]
+        size = blocks.slots[SIZE, j]
+        diagonal[j] = now.ridge_eps * size * (blocks.slots[FIRST, j] + 0.5 * (size + 1))
     return factor_rows(one.matrices[OF_Q], diagonal, order, one.ridge, min(now.ridge_from, len(order)), least_share(by))
 
 

@@ -78,7 +78,7 @@ class Estimator:
     least_trusted: int = _chosen(128, "and least number of samples that counts", "as trusted_share")
     most_trusted: int = _chosen(1024, "and largest number of samples that counts", "what tangents miss then vanishes as K grows")
     ridge_stale: float = _chosen(
-        2.0, "factor by which eps may be off before the Cholesky factor is made again, and by which it is raised where Q + eps D "
+        2.0, "factor by which eps may be off before the Cholesky factor is made again, and by which it is raised where Q + eps S "
         "is not positive", "changes no coefficient by more than that")
     ridge_decay: float = _chosen(0.99, "factor a step by which a raised eps comes down", "slow beside a step, fast beside a run")
     ridge_max: float = _chosen(

@@ -334,7 +334,7 @@ class WeightDynamics(Recursion):
         return ridge_at(self.at, g_squared, share, spread, self.by, self.history.tables, self.solutions)
 
     def corrected(self, row: Row, residual: IdentityResidual, eps: float) -> Row:
-        """The row corrected by rho -= D u with (Q + eps D) u = e. Eq. [ibp]."""
+        """The row corrected by rho -= D u with (Q + eps S) u = e. Eq. [ibp]."""
         self.row = row
         self.solutions.work[self.at, E_PAST], self.now.residual = residual.past, residual.now
         correct_at(self.at, eps, self.by, self.history.tables, self.solutions)

@@ -90,7 +90,7 @@ __device__ inline Solution solution_of(const Arrays &own, int slots, const Now &
             {own.drive, 2, slots}, now};
 }
 
-// Which of the inverses of the blocks on a diagonal are whose, (2, BLOCKS_NUMBERS): of the factor of M_C and that of Q + eps D.
+// Which of the inverses of the blocks on a diagonal are whose, (2, BLOCKS_NUMBERS): of the factor of M_C and that of Q + eps S.
 enum { OF_NOISE, OF_RIDGE };
 
 // Row n and the step that it makes. record: how it came out, the numbers of the step, scalar sums, and the vectors that kept rows
