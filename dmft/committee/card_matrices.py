@@ -131,7 +131,7 @@ class CardMatrices(Matrices):
         self.waiting = self.news_under_way = False  # new rows
         trip = partial(Trip, gpu, units, self.size)
         # Lines of a row: correlation, memory, M_C, Q. Results: noise, overlaps, half of M_C and Q, their lines, and two in between.
-        # M_C is nearly singular where kernels are smooth, Q + eps D is not.
+        # M_C is nearly singular where kernels are smooth, Q + eps S is not.
         row = [*_halfway(2, 6, 7, 2), *_back(-3, 6, 7, 4)]
         row[0] += [(0, OnCard.R, Entries.UPTO, 0), (1, OnCard.Q, Entries.WHOLE, 1), (3, OnCard.RIDGE_W, Entries.UPTO, 3)]
         row[1] += [(-4, OnCard.RIDGE_W_BACK, Entries.FROM, 5)]

@@ -11,7 +11,7 @@ from numba import njit
 from dmft.committee.arrays import Block, Line, Mean
 from dmft.committee.weights import UnitRow, UnitWeights
 from dmft.core.compiled import INNER, UNCOUNTED
-from dmft.equations.ibp import assumed_variance, raise_ridge, renew, strength_of
+from dmft.equations.ibp import assumed_variance, least_strength, raise_ridge, renew, strength_of
 from dmft.equations.noise import dot
 from dmft.equations.rows import InUse, share_of_control
 from dmft.model.network import TwoLayer
@@ -197,13 +197,13 @@ def strength(weights: UnitWeights, g_squared: float, share: float, spread: float
     tangents; spread: variance of g'_n sum_k T_nk over samples. Eq. [c-ibp]."""
     by = weights.estimator
     if not share:
-        return by.ridge_floor * weights.known.trace
+        return least_strength(by, weights.n, weights.known.trace)
     s2 = assumed_variance(by, spread)
     return strength_of(by, share, g_squared, weights.n, s2, weights.known.trace) if s2 > 0.0 else None
 
 
 def _keep_factor(weights: UnitWeights, eps: float) -> None:
-    """As of equations/ibp.py: the Cholesky factor of Q + eps D over the past, with eps raised until it is positive."""
+    """As of equations/ibp.py: the Cholesky factor of Q + eps S over the past, with eps raised until it is positive."""
     by, state = weights.estimator, weights.state
     renew(by, state, eps)
     while not weights.factor_ridge(anyhow=state.ridge_eps >= by.ridge_max):

@@ -18,7 +18,7 @@ class UnitState(RecursionState):
     R: np.ndarray  # in units of the first learning rate
     M_C: np.ndarray
     factor: np.ndarray  # Cholesky factor of M_C with jitter, in order of time
-    ridge: np.ndarray  # of Q + ridge_eps D. Eq. [c-ibp]
+    ridge: np.ndarray  # of Q + ridge_eps S. Eq. [c-ibp]
     Q_row: np.ndarray
     R_row: np.ndarray
     jitter: np.ndarray  # (slots p,)

@@ -107,8 +107,8 @@ def find_residual(given, lines, pairs, Q, sizes, through_memory, noise):
 
 @njit(**UNCOUNTED)
 def given_weights(pairs, eps, half, past):
-    """The inverse of Q(n,n) + eps 1 given the past, whose eigenvalues are at least eps. half (p, past): Q(n,.) times the inverse of
-    the transposed factor. Eq. [c-ibp]."""
+    """The inverse of Q(n,n) + eps given the past, whose eigenvalues are at least eps, that of the present step. half (p, past):
+    Q(n,.) times the inverse of the transposed factor. Eq. [c-ibp]."""
     left = pairs[Block.ROOM]
     put_lines(pairs[Block.Q_NOW], left)
     for r in range(len(left)):
@@ -120,7 +120,7 @@ def given_weights(pairs, eps, half, past):
 
 @njit(**UNCOUNTED)
 def complete(lines, pairs, pulled, of_residual, order, sizes):
-    """Correct the row by Y with Y (Q + eps D) = e: M_R += D Y of the past, delta_nu -= Y of the present. The present step is the
+    """Correct the row by Y with Y (Q + eps S) = e: M_R += D Y of the past, delta_nu -= Y of the present. The present step is the
     last unknown: it is solved for first, then the past given its value. pulled, of_residual: what solves gave for Q(n,.) and e.
     Eq. [c-ibp]."""
     (change, half_change), (other, half) = of_residual, pulled

@@ -30,7 +30,7 @@ from dmft.committee.steps import (
     scale_step,
     trace_of_past,
 )
-from dmft.equations.blocks import NONE
+from dmft.equations.blocks import NONE, sum_of_steps
 from dmft.equations.history import History, Plan
 from dmft.equations.noise import least_share
 from dmft.equations.recursion import merge_matrices
@@ -201,7 +201,7 @@ class UnitWeights(Recursion):
         order, (lines, pairs) = self.order, self.arrays[1:3]
         pulled, of_residual = self.matrices.given_weights(self.residual, order)
         self._solved["ridge"] = pulled.half
-        given_weights(pairs, self.state.ridge_eps, pulled.half, len(order))
+        given_weights(pairs, self.state.ridge_eps * (self.state.n + 1), pulled.half, len(order))
         complete(lines, pairs, pulled, of_residual(), order, self.history.size)
 
     def step_from_row(self, row: UnitRow, noise: np.ndarray | None = None) -> UnitStepFromRow:
@@ -240,11 +240,11 @@ class UnitWeights(Recursion):
         state.factor_from = len(order)
 
     def factor_ridge(self, anyhow: bool = False) -> bool:
-        """Bring that of Q + eps D up to date, with eps as it is; returns whether it is. Where pivots are not positive, it is taken
+        """Bring that of Q + eps S up to date, with eps as it is; returns whether it is. Where pivots are not positive, it is taken
         only if `anyhow`. Eq. [c-ibp]."""
         state, order, start = self.state, self.order, self.state.ridge_from
         if start < len(order):
-            diagonal = state.ridge_eps * np.repeat(self.history.size, self.units)
+            diagonal = state.ridge_eps * np.repeat(sum_of_steps(self.history.first, self.history.size), self.units)
             known, least = state.ridge_known, least_share(self.estimator)
             if factor_lines(state.Q, diagonal, order, state.ridge, start, known, least) and not anyhow:
                 return False

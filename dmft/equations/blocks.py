@@ -119,6 +119,12 @@ def push_steps(step, places, rule, tables):
         push_step(step, rule, blocks_of(tables, at))
 
 
+@register_jitable
+def sum_of_steps(first, size):
+    """The sum of k + 1 over the steps k of a block, S of [ibp]."""
+    return size * (first + 0.5 * (size + 1))
+
+
 @njit(**INNER)
 def used_slots(blocks):
     """Number of slots up to the last one that was ever in use, rounded up to a multiple of eight for `dot`."""

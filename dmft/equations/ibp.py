@@ -85,8 +85,7 @@ def find_residual(given, rule, blocks, one, overlaps):
 
 
 # The scalars of the ridge, of networks too (committee/rows.py). by: an Estimator, or its numbers; kept: what is known of the factor
-# of Q + eps S, ridge_eps, ridge_from and ridge_least of a state. Networks spread the variance evenly over time: eps D in the place
-# of eps S, and n + 1 in that of L_n.
+# of Q + eps S, ridge_eps, ridge_from and ridge_least of a state.
 @register_jitable
 def assumed_variance(by, spread):
     """s2; 0 where tangents have no noise. spread: variance of g'_n sum_k T_nk over samples. Eq. [ibp]."""
@@ -94,9 +93,15 @@ def assumed_variance(by, spread):
 
 
 @register_jitable
+def least_strength(by, n, trace):
+    """The least eps, so that it is ridge_floor of the trace on average over steps."""
+    return by.ridge_floor * trace * np.log(n + np.e) / (n + 1)
+
+
+@register_jitable
 def strength_of(by, share, g_squared, n, s2, trace):
     """eps, of the trace of Q. Where nothing is left to learn (g = 0) Q alone would be singular. Eq. [ibp]."""
-    sampled, least = share * g_squared * (n + 1) / s2, by.ridge_floor * trace  # [ibp]
+    sampled, least = share * g_squared * np.log(n + np.e) / s2, least_strength(by, n, trace)  # [ibp]
     return least if least > sampled else sampled
 
 
@@ -127,7 +132,7 @@ def ridge_strength(by, blocks, one, g_squared, share, spread):
         slot = blocks.slots[IN_ORDER, i]
         terms[i] = Q[slot, slot] / blocks.slots[SIZE, slot]
     trace = total(terms, blocks.counts.blocks) + one.now.Q_now
-    return strength_of(by, share, g_squared, one.now.n, s2, trace) * np.log(one.now.n + np.e) / (one.now.n + 1)
+    return strength_of(by, share, g_squared, one.now.n, s2, trace)
 
 
 @njit(**IN_PLACE)

@@ -19,6 +19,7 @@ from dmft.equations.blocks import (
     SIZE,
     blocks_of,
     kernel_weights,
+    sum_of_steps,
     used_slots,
 )
 from dmft.equations.noise import conditional, dot, factor_rows, join_rows, least_share
@@ -134,8 +135,7 @@ def factor_ridge(by, blocks, one):
     """Bring that of Q + eps S up to date, with eps as it is. Returns the number of pivots that are not positive. Eq. [ibp]."""
     now, order, diagonal = one.now, blocks.slots[IN_ORDER, : blocks.counts.blocks], one.work[ROOM]
     for j in each(len(diagonal)):
-        size = blocks.slots[SIZE, j]
-        diagonal[j] = now.ridge_eps * size * (blocks.slots[FIRST, j] + 0.5 * (size + 1))
+        diagonal[j] = now.ridge_eps * sum_of_steps(blocks.slots[FIRST, j], blocks.slots[SIZE, j])
     return factor_rows(one.matrices[OF_Q], diagonal, order, one.ridge, min(now.ridge_from, len(order)), least_share(by))
 
 

@@ -4,8 +4,8 @@
 // solves are those of algebra.cuh.
 //
 // dmft/equations/on_card.py puts before this file: structs, translated functions, STAGED (whether vectors and tables lie in shared
-// memory, and from ARRAYS_AT on), EQUATION_THREADS, which estimators are in use, and how many numbers the records have. `chosen` are
-// the BY_NUMBERS of a By, then the numbers of the Use.
+// memory, and from ARRAYS_AT on), EQUATION_THREADS, which estimators are in use, and how many numbers the records have. `chosen`
+// are the BY_NUMBERS of a By, then the numbers of the Use.
 
 // One step of a page of the plan, as on_card.py writes it: what the run prescribes, the blocks before the step with their
 // neighbours, and the blocks after it.
