@@ -1,6 +1,7 @@
 """What `dmft check` and `sgd-sim check` say beforehand against the clock: six runs, on all cores of this machine or on its card.
 
-Every run is begun once before it is timed, cut short, so that its loops are compiled. The machine should have nothing else to do.
+Every run is made once before it is timed, cut short in time, or of a theory on a card in samples (its kernels follow from the
+history), so that its loops are compiled. The machine should have nothing else to do.
 python benchmarks/bench_check.py [--device gpu] [--only NAME ...]
 """
 
@@ -53,6 +54,13 @@ ON_CARD = {
 PROGRAM = {"theory": ("dmft", "solve"), "simulation": ("sgd_sim", "run")}
 
 
+def shorter(run: Run, kind: str) -> Run:
+    """A short run that compiles the same."""
+    if kind == "theory" and run.theory.device == "gpu":
+        return run.replace({"theory.samples": max(run.theory.samples // 8, 4000), "theory.replicas": 1})
+    return run.replace({"algorithm.t_max": run.algorithm.last_time / 20})
+
+
 def measured(run: Run, kind: str, folder: Path) -> float:
     """Seconds by the clock from the command to its end."""
     file, module, command = folder / "run.toml", *PROGRAM[kind]
@@ -75,7 +83,7 @@ def main() -> None:
         run = parse_run(text).replace({f"{kind}.device": options.device})
         said = estimate(run, kind, 1, world().threads(), cards=1).seconds
         with tempfile.TemporaryDirectory() as folder:
-            measured(run.replace({"algorithm.t_max": run.algorithm.last_time / 20}), kind, Path(folder))
+            measured(shorter(run, kind), kind, Path(folder))
             took = measured(run, kind, Path(folder))
         rows.append([name, f"{said:.1f}", f"{took:.1f}", f"{said / took:.2f}"])
         print(*rows[-1], file=sys.stderr, flush=True)

@@ -198,7 +198,7 @@ def test_the_estimate_follows_the_work(demo_text):
     # One rank takes eight replicas by the same launches, eight ranks take turns on the card: with few samples each of their turns
     # is as long as its launches and equations, with many the card has as much to read either way.
     few, many = {"theory.samples": 4000}, {"theory.samples": 4_000_000}
-    for changes, least, most in ((few, 3.0, 6.0), ({**few, "theory.snapshots": [1.0]}, 1.3, 3.0), (many, 1.0, 1.05)):
+    for changes, least, most in ((few, 3.0, 6.0), ({**few, "theory.snapshots": [1.0]}, 1.3, 3.0), (many, 1.0, 1.1)):
         each = run.replace({"theory.device": "gpu", "theory.replicas": 8, **changes})
         alone, together = (estimate(each, "theory", ranks, cards=1) for ranks in (1, 8))
         assert least * 0.999 < (together.seconds - START) / (alone.seconds - START) < most * 1.001
