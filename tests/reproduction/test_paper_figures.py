@@ -103,9 +103,8 @@ def test_a_caption_tells_what_is_not_there_and_where_a_theory_ends():
     data["gd_longer"] = replace(data["gd_longer"], simulation=None, theory=SimpleNamespace(t=np.array([0.0, 9660.5])))
     del data["persistent_sgd_longer"]
     text = findings.caption(figure.about, "", planned, planned, data)
-    assert "Simulation: N 1000, instances 500 (full size 64 to 500), t up to 1000 (full size 1000 to 10000)." in text
-    assert ("Not computed: simulation of GD (longer); simulation of persistent SGD (longer); "
-            "theory of persistent SGD (longer).") in text
+    assert "Simulation: N 1000, instances 500 (full size 24 to 500), t up to 1000 (full size 1000 to 10000)." in text
+    assert "Not computed: simulation of GD (longer); theory of persistent SGD (longer)." in text
     assert "Not computed to the end: theory of GD (longer) to t = 9660.5. Bands" in text
     assert "Not computed to" not in findings.caption(figure.about, "", planned, planned, all_of(planned))
     scan = computations(FIGURES["fig7"], "full")
