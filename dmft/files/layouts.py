@@ -51,8 +51,9 @@ DETERMINISTIC = "deterministic"                             # the outcome where 
 AXES = ("samples", "learning_rate", "blocks_per_level", "mixing")
 TUNED = "estimator."  # before the name of a number of dmft.Estimator that is the axis of a study
 
-# Versions of checkpoints, and of what is drawn again when a run continues; checkpoints without the attribute are older.
-CHECKPOINTS = {"theory": 11, "simulation": 4, "onepass": 5}
+# Versions of checkpoints, of what is drawn again when a run continues, and of the matrices whose factors they hold; checkpoints
+# without the attribute are older.
+CHECKPOINTS = {"theory": 12, "simulation": 4, "onepass": 5}
 
 
 _ROW = "active/{{i}}/instances/own/{}"     # in checkpoints of the simulator and of one-pass SGD
