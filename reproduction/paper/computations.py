@@ -85,14 +85,14 @@ class Computation:
 
     def reached(self) -> Lines | None:
         """The numbers of the checkpoint of its theory, up to the time that all solutions in it have reached; None where that is no
-        time at all, or where there are fewer than two. Its columns are those of one solution, and are not taken."""
+        time at all, or where there are fewer than two."""
         header = store.checkpoint_header(self.output)
         theory = None if header is None else partial_theory(header)
         if theory is None or len(theory.replicas["loss"]) < 2:
             return None
         reached = np.isfinite(theory.replicas["loss"]).all(axis=0)
         last = int(np.argmin(np.append(reached, False))) - 1
-        return replace(Lines.of(theory, self.series.whole).at(np.arange(last + 1)), columns=None) if last > 0 else None
+        return Lines.of(theory, self.series.whole).at(np.arange(last + 1)) if last > 0 else None
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from dmft.running.replica import Setup
 
 def partial_theory(header: store.Stored) -> Theory:
     """The checkpoint of a theory run as a Theory. Curves are means over the replicas that have reached a time, NaN after that.
-    Kernels are those of the finished replicas or, while none has finished, of the first running one (NaN in rows not reached).
+    So are kernels, of the finished replicas or, while none has finished, of those that are running.
     The samples in the file are not read."""
     run = parse_run(header.run_text, str(header.path), any_loss=True)
     t = run.algorithm.clock.t
@@ -62,7 +62,8 @@ def _kernels(header: store.Stored, kept: Kept, running: list[int], names: Sequen
     """Maps, or with the prefix COLUMN columns, and their errors by name. pair: axes of units, for a network."""
     arrays = {}
     finished = int(store.read(header.path, "finished/state/count")[0]) if "finished/state/count" in header.shapes else 0
-    shape = *((kept.times.size, kept.waiting.size) if prefix else (kept.grid.size, kept.grid.size)), *pair
+    rows, columns, group = (kept.times, kept.waiting, "columns") if prefix else (kept.grid, kept.grid, "kernels")
+    shape = rows.size, columns.size, *pair
     for name in names:
         mean, squares = (f"finished/state/{prefix}{name}_{part}" for part in ("mean", "squares"))
         arrays[name], arrays[f"{name}_error"] = np.full(shape, np.nan), np.full(shape, np.nan)
@@ -70,9 +71,13 @@ def _kernels(header: store.Stored, kept: Kept, running: list[int], names: Sequen
             arrays[name] = store.read(header.path, mean)
             arrays[f"{name}_error"] = welford_error(store.read(header.path, squares), finished)
         elif running:
-            array = store.read(header.path, f"active/{running[0]}/whole/shared/{'columns' if prefix else 'kernels'}/{name}")
-            reached = np.isfinite(store.read(header.path, f"active/{running[0]}/whole/shared/curves/loss"))
-            rows, columns = reached[kept.times if prefix else kept.grid], reached[kept.waiting if prefix else kept.grid]
-            known = (rows[:, None] & columns).reshape(*array.shape[:2], *(1 for _ in pair))
-            arrays[name] = np.where(known, array, np.nan)
+            values = np.array([_reached(header, f"active/{i}/whole/shared", f"{group}/{name}", rows, columns) for i in running])
+            arrays[name], arrays[f"{name}_error"] = finite_mean(values), finite_error(values)
     return arrays
+
+
+def _reached(header: store.Stored, replica: str, name: str, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """A map or columns of a running replica, NaN where it has not been yet. rows, columns: steps."""
+    array, there = store.read(header.path, f"{replica}/{name}"), np.isfinite(store.read(header.path, f"{replica}/curves/loss"))
+    known = there[rows][:, None] & there[columns]
+    return np.where(known.reshape(*known.shape, *(1,) * (array.ndim - 2)), array, np.nan)

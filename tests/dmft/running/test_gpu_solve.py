@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import dmft
+from dmft.core import store
 from dmft.core.command import load_plugin
 from dmft.core.errors import OutcomeWarning, RunError, Stopped, UserError
 from dmft.model.losses import register_loss
@@ -18,6 +19,7 @@ from dmft.samples.launches import HELD_BYTES, MOVERS, TILING
 from tests.cards import Changed, given_out
 from tests.emulate import HostGpu
 from tests.run_files import run_text
+from workbench.inspection.live import partial_theory
 
 pytestmark = pytest.mark.gpu
 
@@ -121,6 +123,26 @@ def test_a_stopped_run_goes_on_to_the_last_bit(tmp_path):
     got, want = dmft.solve(run_of(), tmp_path / "a.h5", resume=True, quiet=True), dmft.solve(run_of(), quiet=True)
     np.testing.assert_array_equal(got.m, want.m)
     np.testing.assert_array_equal(got.loss, want.loss)
+
+
+def test_a_stopped_run_tells_the_means_of_its_replicas(tmp_path):
+    """Of curves, kernels and columns, with errors, as far as both replicas have come: those of the whole run."""
+    run = run_of(waiting_times=[0.0, 0.1])
+    with pytest.raises(Stopped):
+        dmft.solve(run, tmp_path / "a.h5", quiet=True, stop=After(4))
+    live, whole = partial_theory(store.checkpoint_header(tmp_path / "a.h5")), dmft.solve(run, quiet=True)
+    here = np.isfinite(live.m)
+    assert 1 < here.sum() < here.size
+    np.testing.assert_allclose(live.m[here], whole.m[here], rtol=1e-12)
+    for part, times in ((live.columns, live.columns.t), (live.kernels, live.kernels.t)):
+        there, want = times <= live.t[here][-1] + 1e-9, whole.columns if part is live.columns else whole.kernels
+        assert 1 < there.sum() < there.size
+        for name in ("C", "C_error", "R"):
+            got, wanted = getattr(part, name), getattr(want, name).copy()
+            wanted[~there] = np.nan
+            if part is live.kernels:
+                wanted[:, ~there] = np.nan
+            np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("changes", [{}, {"snapshots": [0.2]}], ids=["by the card", "by the host"])
