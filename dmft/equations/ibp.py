@@ -12,15 +12,16 @@ would be biased, since solutions that miss the tail also seem to have little noi
 In blocks (equations/history.py), with D their sizes, the present step as one more block of size 1, and S the sum of k + 1 over the
 steps k of a block:
 
-    (Q + eps S) u = e ,     rho -= D u ,     eps = (K_T/K) <g_n^2> L_n/s2 ,     L_n = log(n + e)
+    (Q + eps S) u = e ,     rho -= D u ,     eps = (K_T/K) <g_n^2>/s2
 
-K_T of K samples have tangents, and s2 is the variance of g'_n sum_k T_nk over samples that the coefficients assume: ridge_prior,
-unless all samples respond alike (a linear loss): tangents then have no noise, and the row is left as it is. They take it to be
-spread evenly over the logarithm of time, s2/(L_n (k+1)) for step k: spread evenly over time, early steps would be corrected less
-and less as time goes on, and kernels forget the start too fast. A mode of Q with eigenvalue lambda is corrected by the share
-lambda/(lambda + eps), with S^-1/2 Q S^-1/2 for Q. Large tangents are bounded, and what they miss by that does not become less with
-their number. So on a loss with barriers K_T counts as at most trusted_share K, or
-least_trusted, and never as more than most_trusted (tuning.py): what they miss then vanishes as K grows.
+K_T of K samples have tangents. Entry k of a row is taken to err by the variance s2/(k+1), and s2 is what the coefficients assume
+for that of g'_n sum_k T_nk over samples while all steps are as late as the present one: ridge_prior, unless all samples respond
+alike (a linear loss): tangents then have no noise, and the row is left as it is. So every entry is corrected as much as when its
+step was new. With s2/(n+1) for all, early steps are corrected less and less as time goes on, and kernels forget the start too
+fast; with s2/((k+1) log(n)), which adds up to s2, late ones are, and m of persistent SGD is too high (tuning.md). A mode of Q
+with eigenvalue lambda is corrected by the share lambda/(lambda + eps), with S^-1/2 Q S^-1/2 for Q. Large tangents are bounded,
+and what they miss by that does not become less with their number. So on a loss with barriers K_T counts as at most trusted_share
+K, or least_trusted, and never as more than most_trusted (tuning.py): what they miss then vanishes as K grows.
 
 The Cholesky factor of Q + eps S over the past is kept: a step changes its newest rows only, as long as eps stays. So eps is
 renewed when it is off by a factor of ridge_stale, which changes no coefficient by more than that.
@@ -94,14 +95,14 @@ def assumed_variance(by, spread):
 
 @register_jitable
 def least_strength(by, n, trace):
-    """The least eps, so that it is ridge_floor of the trace on average over steps."""
+    """The least eps: eps (n+1), on the present step, is ridge_floor of the trace, times a logarithm."""
     return by.ridge_floor * trace * np.log(n + np.e) / (n + 1)
 
 
 @register_jitable
 def strength_of(by, share, g_squared, n, s2, trace):
     """eps, of the trace of Q. Where nothing is left to learn (g = 0) Q alone would be singular. Eq. [ibp]."""
-    sampled, least = share * g_squared * np.log(n + np.e) / s2, least_strength(by, n, trace)  # [ibp]
+    sampled, least = share * g_squared / s2, least_strength(by, n, trace)  # [ibp]
     return least if least > sampled else sampled
 
 
