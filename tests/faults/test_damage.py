@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -121,13 +122,17 @@ def test_damaged_result_is_noticed(bench, undisturbed, fault):
 
 @pytest.mark.parametrize("kind", ["theory", "simulation"])
 def test_two_jobs_on_one_output(request, undisturbed, fault, kind):
+    def said(lock: Path) -> bool:
+        """Whether someone holds the lock, who writes there who it is: the file alone is there a moment before."""
+        return lock.exists() and lock.stat().st_size > 0
+
     bench = request.getfixturevalue("bench" if kind == "theory" else "simulation")
     for _ in range(TRIALS):
         first = bench.start("--resume", "--set", f"{kind}.seed=1")
         lock = bench.folder / "a.h5.lock"
-        wait_until(lambda first=first, lock=lock: lock.exists() or first.poll() is not None)
+        wait_until(lambda first=first, lock=lock: said(lock) or first.poll() is not None)
         os.kill(first.pid, signal.SIGSTOP)       # holds the lock for as long as we like
-        if lock.exists():
+        if said(lock):
             break
         os.kill(first.pid, signal.SIGCONT)
         bench.too_late(first.communicate(timeout=HANG)[1])
