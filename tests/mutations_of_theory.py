@@ -226,6 +226,8 @@ THEORY_MUTATIONS = [
              "return size * (first + 0.5 * (size + 1))", "return size * (1.0 + 0.0 * first)", IBP[:1]),
     Mutation("ridge of the identity without the share", "dmft/equations",
              "sampled, least = share * g_squared", "sampled, least = g_squared", IBP[:1]),
+    Mutation("ridge of the identity with a logarithm of time", "dmft/equations",
+             "sampled, least = share * g_squared / s2", "sampled, least = share * g_squared * np.log(n + np.e) / s2", IBP[:1]),
     Mutation("gap of the identity without the teacher", "dmft/equations", "alpha * (sums[GH] - now.m * sums[GK])",
              "alpha * sums[GH]", IBP),
     Mutation("responses of a share are not scaled up", "dmft/equations", "response / sums[CARRIED] if use.identity",

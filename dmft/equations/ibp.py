@@ -95,8 +95,8 @@ def assumed_variance(by, spread):
 
 @register_jitable
 def least_strength(by, n, trace):
-    """The least eps: eps (n+1), on the present step, is ridge_floor of the trace, times a logarithm."""
-    return by.ridge_floor * trace * np.log(n + np.e) / (n + 1)
+    """The least eps: ridge_floor of the mean of Q's diagonal."""
+    return by.ridge_floor * trace / (n + 1)
 
 
 @register_jitable

@@ -69,7 +69,7 @@ class Estimator:
         "fixed, because a fitted one is biased: solutions that miss the tail also look quiet")
     ridge_alike: float = _chosen(0.2, "that variance as sampled below which all samples respond alike", "a linear loss has 0")
     ridge_floor: float = _chosen(
-        1e-5, "least eps, in units of the trace of Q",
+        1e-5, "least eps, in units of the mean of Q on its diagonal",
         "once nothing is left to learn the residual holds what blocks of the history cost, and with 1e-13 it brought the loss of a "
         "solved run back from 1e-20 to 1e-6 (persistence 2, t = 173); with 1e-6 to 1e-15, with 1e-5 not at all (tuning.md)")
     trusted_share: float = _chosen(
