@@ -2,7 +2,7 @@
 
 Rank 0 writes; the other ranks send their arrays one at a time. Every rank reads its own lines back, so a run may continue with
 any number of ranks. Layout: the job's own state under the names it chooses, and active/INDEX/PART/shared|own/... for a worker; of
-an array that is packed (packing.py) streams for some lines each, own/NAME/FIRST LINE.
+an array that is packed (packing.py) streams for some lines each, own/NAME/FIRST LINE. Long curves are packed, too (store.py).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from dmft.core.tree import flatten, nest
 from dmft.core.worker import Job, Worker
 
 ACTIVE = "active"
+LONG_COURSE = 1 << 16  # numbers of a curve from which on it is packed
 
 
 def check_layout(header: store.Stored, layout: int) -> None:
@@ -136,7 +137,7 @@ class Checkpoint:
                 found = np.empty((stop - start, numbers), kind)
             if (lines, numbers, kind) != (end - begin, found.shape[1], mine.dtype):
                 raise ValueError("other lines than this run has")
-            here = unpack(stream)[max(start - begin, 0) : max(stop - begin, 0)]
+            here = unpack(stream, (lines, numbers))[max(start - begin, 0) : max(stop - begin, 0)]
             found[max(begin - start, 0) :][: len(here)] = here
         assert found is not None
         return found
@@ -198,6 +199,9 @@ def _put(writer: store.Writer, piece: Piece) -> None:
         if piece.lines.start == piece.lines.stop:
             return
         piece = piece._replace(name=f"{piece.name}/{piece.lines.start}", lines=None)
+    if piece.lines is None and array.ndim == 1 and array.dtype == np.float64 and len(array) >= LONG_COURSE:
+        writer.write_course(piece.name, array)
+        return
     if piece.lines is None:
         writer.create(piece.name, array.shape, array.dtype)
         writer.write(piece.name, (), array)

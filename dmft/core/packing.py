@@ -3,12 +3,15 @@ the leading zeros are not written.
 
 A line consists of rows, which a Guide puts in an order in which each is much like those before it: the past of a sample at one time
 after the other, say. An entry is foretold on the straight line through the same entries of the two rows before. What it differs by,
-counted in floating-point numbers, is a whole number with many leading zeros, and eight of these are written with as many bits each
-as the longest of them needs. Whatever is foretold, the entry comes back to the bit, on any machine: products and sums are those of
-the IEEE rules, and no guess is taken that is no number. Entries outside of all rows are left out, and come back as zero.
+counted in floating-point numbers, is a whole number with many leading zeros. Whatever is foretold, the entry comes back to the bit,
+on any machine: products and sums are those of the IEEE rules, and no guess is taken that is no number. Entries outside of all rows
+are left out, and come back as zero.
 
-A stream is self-contained: STREAM_HEAD numbers, the guide, the bytes of every line, the lines. A line is the bits of each group
-of eight, a byte each, and then the groups.
+A stream is self-contained: STREAM_HEAD numbers, the guide, the bytes of every line, the lines. A line has a whole number for each
+entry, in the order of the rows (a Rice code that adapts itself): the longer one of the last two tells how many of its lowest bits
+are written as they are, one less than that had; before them, what is left of the number is counted in ones, with a zero at their
+end. Where that would take ESCAPED ones or more, there are so many, then the length of the number, and the number without its
+leading bit.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ from numba import njit, prange
 from dmft.core.compiled import INNER, UNCOUNTED
 
 STREAM_HEAD = 4  # bytes of a number, lines, numbers of a line, rows
-OF_ONE_WIDTH = 8  # numbers that are written with as many bits each; so a group of b bits each has b bytes
+ESCAPED, BITS_OF_LENGTH = 12, 6
+COURSE = 1024  # numbers of a line of a long array
 PACKED_AT_ONCE = 1 << 20  # numbers that are worked on at a time
 LARGEST_GUESS = 1e300  # of what is foretold
 WORD, LOWEST_WORD = 32, 0xFFFFFFFF  # bits that are written at once, and the lowest ones of a number
@@ -94,21 +98,22 @@ def _apart(bits, guess, most, shift):
 
 @njit(**UNCOUNTED, parallel=True)
 def _leave(lines, bits, guide, left):
-    """left (lines, numbers): what is left to say. bits: the memory of the lines as whole numbers."""
+    """left (lines, entries of all rows): what is left to say. bits: the memory of the lines as whole numbers."""
     most = np.int64((1 << (8 * bits.itemsize - 1)) - 1)
     shift = 64 - 8 * bits.itemsize
     for i in prange(len(lines)):
-        line = lines[i]
-        left[i, :] = 0
+        line, k = lines[i], 0
         for r in range(len(guide.begin)):
             at, count, before, second, known, both, alone, one, two = _row(r, guide)
             if count == 1:  # without the loop, whose beginning takes longer than one turn
                 guess = _bits(_foretold(0, line, before, second, known, both, alone, one, two), bits.itemsize)
-                left[i, at] = _apart(np.int64(bits[i, at]), guess, most, shift)
+                left[i, k] = _apart(np.int64(bits[i, at]), guess, most, shift)
+                k += 1
                 continue
             for j in range(count):
                 guess = _bits(_foretold(j, line, before, second, known, both, alone, one, two), bits.itemsize)
-                left[i, at + j] = _apart(np.int64(bits[i, at + j]), guess, most, shift)
+                left[i, k + j] = _apart(np.int64(bits[i, at + j]), guess, most, shift)
+            k += count
 
 
 @njit(**UNCOUNTED, parallel=True)
@@ -118,69 +123,93 @@ def _come_back(left, guide, lines, bits):
     whole = np.int64(-1) if bits.itemsize == 8 else 2 * most + 1
     shift = 64 - 8 * bits.itemsize
     for i in prange(len(lines)):
-        line = lines[i]
+        line, k = lines[i], 0
         for r in range(len(guide.begin)):
             at, count, before, second, known, both, alone, one, two = _row(r, guide)
             for j in range(count):
                 guess = _bits(_foretold(j, line, before, second, known, both, alone, one, two), bits.itemsize)
-                said = np.int64(left[i, at + j]) & whole
+                said = np.int64(left[i, k + j]) & whole
                 place = _place(guess, most) + (((said >> 1) & np.int64(0x7FFFFFFFFFFFFFFF)) ^ -(said & 1))
                 bits[i, at + j] = _place((place << shift) >> shift, most)
+            k += count
 
 
 @njit(**INNER)
-def _width(numbers, first):
-    """How many bits the longest number of a group has."""
-    any_of = np.int64(0)
-    for k in range(first, min(first + OF_ONE_WIDTH, len(numbers))):
-        any_of |= np.int64(numbers[k])
-    if any_of < 0:
-        return 8 * numbers.itemsize
-    width = 0
+def _length(number):
+    """How many bits a whole number has, which is none below zero but in its 64."""
+    if number < 0:
+        return 64
+    length = 0
     for step in (32, 16, 8, 4, 2, 1):
-        if any_of >> step:
-            any_of >>= step
-            width += step
-    return width + (any_of > 0)
+        if number >> step:
+            number >>= step
+            length += step
+    return length + (number > 0)
+
+
+@njit(**INNER)
+def _whole(numbers):
+    """The bits of a number that count, where it was made longer."""
+    return np.int64(-1) if numbers.itemsize == 8 else np.int64(LOWEST_WORD)
+
+
+@njit(**INNER)
+def _low(last, before):
+    """How many of the lowest bits are written as they are, after two numbers of so many bits."""
+    return max(last, before, 1) - 1
+
+
+@njit(**INNER)
+def _high(number, low):
+    """What is left of a number without these, at most ESCAPED: counted, not written in bits."""
+    return min(number >> low, ESCAPED) if number >= 0 else ESCAPED
 
 
 @njit(**UNCOUNTED, parallel=True)
 def _measure(left, lengths):
     """Bytes of every line."""
     for i in prange(len(left)):
-        total = 0
-        for first in range(0, left.shape[1], OF_ONE_WIDTH):
-            total += 1 + _width(left[i], first)
-        lengths[i] = total
+        total, last, before, whole = 0, 0, 0, _whole(left)
+        for k in range(left.shape[1]):
+            number = np.int64(left[i, k]) & whole
+            low = _low(last, before)
+            high, last, before = _high(number, low), _length(number), last
+            total += high + 1 + low if high < ESCAPED else ESCAPED + BITS_OF_LENGTH + last - 1
+        lengths[i] = (total + 7) // 8
+
+
+@njit(**INNER)
+def _append(out, held, fill, at, number, bits):
+    """Append at most WORD bits to the bytes. held: `fill` bits that wait for their place in them, below WORD; at: the next byte."""
+    held |= number << fill
+    fill += bits
+    if fill >= WORD:
+        for byte in range(4):
+            out[at + byte] = (held >> (8 * byte)) & 255
+        held, fill, at = held >> WORD, fill - WORD, at + 4
+    return held, fill, at
 
 
 @njit(**INNER)
 def _write_line(numbers, out):
     """A line of what is left, into its bytes."""
-    groups = (len(numbers) + OF_ONE_WIDTH - 1) // OF_ONE_WIDTH
-    at = groups
-    for group in range(groups):
-        first, width = group * OF_ONE_WIDTH, _width(numbers, group * OF_ONE_WIDTH)
-        out[group], end = width, at + width
-        held, fill = np.int64(0), 0  # bits that wait for their place in the bytes
-        for k in range(first, min(first + OF_ONE_WIDTH, len(numbers)) if width else first):
-            number = np.int64(numbers[k])
-            held |= (number & LOWEST_WORD) << fill
-            fill += min(width, WORD)
-            if fill >= WORD:
-                for byte in range(4):
-                    out[at + byte] = (held >> (8 * byte)) & 255
-                held, fill, at = held >> WORD, fill - WORD, at + 4
-            if width > WORD:
-                held |= ((number >> WORD) & LOWEST_WORD) << fill
-                fill += width - WORD
-                if fill >= WORD:
-                    for byte in range(4):
-                        out[at + byte] = (held >> (8 * byte)) & 255
-                    held, fill, at = held >> WORD, fill - WORD, at + 4
-        while at < end:
-            out[at] = held & 255
-            held, at = held >> 8, at + 1
+    held, fill, at, one = np.int64(0), 0, 0, np.int64(1)
+    last, before, whole = 0, 0, _whole(numbers)
+    for k in range(len(numbers)):
+        number = np.int64(numbers[k]) & whole
+        low = _low(last, before)
+        high, last, before = _high(number, low), _length(number), last
+        if high < ESCAPED:
+            held, fill, at = _append(out, held, fill, at, (one << high) - 1, high + 1)
+        else:
+            low = last - 1
+            held, fill, at = _append(out, held, fill, at, ((one << ESCAPED) - 1) | (low << ESCAPED), ESCAPED + BITS_OF_LENGTH)
+        held, fill, at = _append(out, held, fill, at, number & ((one << min(low, WORD)) - 1), min(low, WORD))
+        if low > WORD:
+            held, fill, at = _append(out, held, fill, at, (number >> WORD) & ((one << (low - WORD)) - 1), low - WORD)
+    while fill > 0:
+        out[at] = held & 255
+        held, fill, at = held >> 8, fill - 8, at + 1
 
 
 @njit(**UNCOUNTED, parallel=True)
@@ -191,29 +220,43 @@ def _write(left, ends, out):
 
 
 @njit(**INNER)
+def _fill(packed, held, fill, at):
+    """Take bytes until WORD bits are held, or none are left."""
+    while fill < WORD and at < len(packed):
+        held |= np.int64(packed[at]) << fill
+        fill, at = fill + 8, at + 1
+    return held, fill, at
+
+
+@njit(**INNER)
 def _read_line(packed, numbers):
     """Undo `_write_line`; False where the bytes are not those of such a line."""
-    groups = (len(numbers) + OF_ONE_WIDTH - 1) // OF_ONE_WIDTH
-    at = groups
-    if at > len(packed):
-        return False
-    for group in range(groups):
-        width = np.int64(packed[group])
-        if width > 8 * numbers.itemsize or at + width > len(packed):
+    held, fill, at, one = np.int64(0), 0, 0, np.int64(1)
+    last, before, whole = 0, 0, _whole(numbers)
+    for k in range(len(numbers)):
+        low, high, number = _low(last, before), 0, np.int64(0)
+        held, fill, at = _fill(packed, held, fill, at)
+        while high < ESCAPED and (held >> high) & 1:
+            high += 1
+        if high < ESCAPED:
+            number = np.int64(high) << low
+            held, fill = held >> (high + 1), fill - (high + 1)
+        else:
+            low = (held >> ESCAPED) & ((one << BITS_OF_LENGTH) - 1)
+            if low >= 8 * numbers.itemsize:
+                return False
+            number = one << low
+            held, fill = held >> (ESCAPED + BITS_OF_LENGTH), fill - (ESCAPED + BITS_OF_LENGTH)
+        for part in range(0, low, WORD):
+            wanted = min(low - part, WORD)
+            held, fill, at = _fill(packed, held, fill, at)
+            number |= (held & ((one << wanted) - 1)) << part
+            held, fill = held >> wanted, fill - wanted
+        if fill < 0:
             return False
-        held, fill = np.int64(0), 0
-        for k in range(group * OF_ONE_WIDTH, (group + 1) * OF_ONE_WIDTH if width else 0):
-            number = np.int64(0)
-            for part in range(0, width, WORD):
-                wanted = min(width - part, WORD)
-                while fill < wanted:
-                    held |= np.int64(packed[at]) << fill
-                    fill, at = fill + 8, at + 1
-                number |= (held & ((np.int64(1) << wanted) - 1)) << part
-                held, fill = held >> wanted, fill - wanted
-            if k < len(numbers):
-                numbers[k] = number
-    return at == len(packed)
+        last, before = _length(number & whole), last
+        numbers[k] = number
+    return at == len(packed) and fill < 8 and held == 0
 
 
 @njit(**UNCOUNTED, parallel=True)
@@ -238,7 +281,8 @@ def pack(array: np.ndarray, guide: Guide) -> np.ndarray:
     """The stream (uint8) of an array (lines, numbers) of real numbers."""
     (lines, numbers), size, some = array.shape, array.itemsize, _lines_at_once(array.shape[1])
     assert _fits(guide, numbers)
-    lengths, streams, room = np.zeros(lines, np.int64), [], np.empty((min(some, lines), numbers), _WHOLE[size])
+    lengths, streams = np.zeros(lines, np.int64), []
+    room = np.empty((min(some, lines), guide.length.sum()), _WHOLE[size])
     for first in range(0, lines, some):
         block, here = np.ascontiguousarray(array[first : first + some]), lengths[first : first + some]
         left = room[: len(block)]
@@ -269,25 +313,59 @@ def declared(stream: np.ndarray) -> tuple[tuple[int, int], np.dtype]:
     return (lines, numbers), np.dtype(_REAL[size])
 
 
-def unpack(stream: np.ndarray) -> np.ndarray:
-    """The array of a stream; ValueError for one that `pack` does not write."""
+def unpack(stream: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """The array of a stream; ValueError for one that `pack` does not write of an array of this shape, for which there is room."""
     size, lines, numbers, rows = _head(stream)
+    if (lines, numbers) != shape:
+        raise ValueError("another shape")
     numbers_at = 8 * STREAM_HEAD
     tables = stream[numbers_at : 8 * (STREAM_HEAD + 5 * rows + lines)].copy().view(np.int64)
     parts = [tables[k * rows : (k + 1) * rows] for k in range(5)]
     guide, lengths = Guide(parts[0], parts[1], *(each.view(np.float64) for each in parts[2:])), tables[5 * rows :]
     rest = stream[8 * (STREAM_HEAD + 5 * rows + lines) :]
     ends = np.cumsum(lengths)
-    least = -(-numbers // OF_ONE_WIDTH)  # so that a small stream cannot declare a large array
-    if not _fits(guide, numbers) or ((lengths < least) | (lengths > len(rest))).any() or lengths.sum() != len(rest):
+    if not _fits(guide, numbers) or ((lengths < 0) | (lengths > len(rest))).any() or lengths.sum() != len(rest):
+        raise ValueError("no lines")
+    entries = guide.length.sum()
+    if (8 * lengths < entries).any():  # so that a small stream cannot declare many rows
         raise ValueError("no lines")
     found, some = np.zeros((lines, numbers), _REAL[size]), _lines_at_once(numbers)
     for first in range(0, lines, some):
         block, here = found[first : first + some], ends[first : first + some]
         begin = ends[first - 1] if first else 0
-        left, sound = np.empty(block.shape, _WHOLE[size]), np.zeros(len(block), bool)
+        left, sound = np.empty((len(block), entries), _WHOLE[size]), np.zeros(len(block), bool)
         _read(np.ascontiguousarray(rest[begin : here[-1]]), here - begin, left, sound)
         if not sound.all():
             raise ValueError("a line of another length")
         _come_back(left, guide, block, block.view(_WHOLE[size]))
     return found
+
+
+def pack_course(course: np.ndarray) -> np.ndarray:
+    """The stream of a long array (numbers,) whose neighbours are alike, a curve say. Before it, how many numbers there are, and how
+    many without those at the end that are NaN, as in a curve of a run under way."""
+    said = np.flatnonzero(course.view(_WHOLE[course.itemsize]) != _nan(course.dtype))
+    count = int(said[-1]) + 1 if len(said) else 0
+    lines = np.zeros((-(-count // COURSE), COURSE), course.dtype)
+    lines.reshape(-1)[:count] = course[:count]
+    return np.concatenate([np.array([len(course), count], np.int64).view(np.uint8), pack(lines, _course_guide())])
+
+
+def _nan(kind: np.dtype) -> np.ndarray:
+    """The bits of NaN, of which there are many, as NumPy writes it."""
+    return np.array(np.nan, kind).view(_WHOLE[kind.itemsize])
+
+
+def _course_guide() -> Guide:
+    return Guide.through(np.arange(COURSE), np.ones(COURSE, np.int64), np.ones(COURSE), np.arange(COURSE))
+
+
+def unpack_course(stream: np.ndarray, most: int) -> np.ndarray:
+    """Undo `pack_course`; ValueError for what it does not write of an array of at most so many numbers."""
+    if stream.dtype != np.uint8 or stream.ndim != 1 or len(stream) < 16:
+        raise ValueError("cut short")
+    (numbers, count), stream = stream[:16].view(np.int64).tolist(), stream[16:]
+    if not 0 <= count <= numbers <= most:
+        raise ValueError("another length")
+    found = unpack(stream, (-(-count // COURSE), COURSE)).reshape(-1)[:count]
+    return np.concatenate([found, np.full(numbers - count, np.nan, found.dtype)])

@@ -4,7 +4,8 @@ A file is written beside its target, synced, and renamed, so that a killed write
 Root attributes: kind, schema_version, run (completed TOML), provenance and what the writer adds. Behind the HDF5
 data stands one line with its sha256, which HDF5 readers ignore; it is verified before HDF5 sees the file, because
 the HDF5 library may loop for ever on damaged data. A file without it (edited with other tools) is still read.
-Checkpoints are the same files under another name, and need it.
+Checkpoints are the same files under another name, and need it. Long curves in them are packed (packing.py), which whoever
+reads them here does not notice.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ __all__ = ["Stored", "Writer", "checkpoint_header", "checkpoint_path", "load", "
 SCHEMA_VERSION = 2
 MOST_NAMES = 40  # of datasets that a message lists
 _OWN = ("kind", "schema_version", "run", "checkpoint")
+COURSE = "course"  # the attribute of a dataset that is the stream of a long curve
 
 Attributes = Mapping[str, str | int | float | bool | np.ndarray]
 # What h5py raises on files that are cut short or overwritten.
@@ -133,6 +135,15 @@ class Writer:
         self.file[name][index] = values
         self._sink.check()
 
+    def write_course(self, name: str, course: np.ndarray) -> None:
+        """A long curve, packed."""
+        from dmft.core.packing import pack_course  # compiled, which takes time where no curve is packed
+
+        stream = pack_course(course)
+        self.create(name, stream.shape, stream.dtype)
+        self.file[name].attrs[COURSE] = True
+        self.write(name, (), stream)
+
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         try:
             self.file.close()
@@ -222,7 +233,7 @@ def load(path: str | Path) -> Stored:
     """Read a whole file. FileError when it is missing, foreign, newer or damaged."""
     with _opened(path, partial=False) as file:
         stored = _describe(Path(path), file)
-        stored.arrays.update({name: file[name][()] for name in stored.shapes})
+        stored.arrays.update({name: _values(file[name]) for name in stored.shapes})
     return stored
 
 
@@ -248,7 +259,7 @@ def reading(path: str | Path) -> Iterator[Callable[..., np.ndarray]]:
                 more = ", ..." if len(names) > MOST_NAMES else ""
                 raise FileError(f"{path}: has no dataset '{name}' (it has {', '.join(names[:MOST_NAMES])}{more})")
             _check_dataset(Path(path), name, file[name], _most(path))
-            return np.asarray(file[name][index])
+            return _values(file[name], index)
 
         yield part
 
@@ -303,11 +314,32 @@ def _describe(path: Path, file: h5py.File) -> Stored:
         nonlocal left
         if isinstance(item, h5py.Dataset) and SCALE_ALONE not in item.attrs:
             left -= _check_dataset(path, name, item, left)
-            shapes[name], dtypes[name] = item.shape, item.dtype
+            course = _course_numbers(item)
+            shapes[name], dtypes[name] = (item.shape, item.dtype) if course is None else ((course,), np.dtype(np.float64))
 
     file.visititems(visit)
     others = {name: value for name, value in attrs.items() if name not in _OWN}
     return Stored(path, kind, schema, attrs["run"], others, {}, shapes, bool(attrs.get("checkpoint", False)), dtypes)
+
+
+def _course_numbers(item: h5py.Dataset) -> int | None:
+    """How many numbers a packed curve has, which is what its stream begins with; None of any other dataset."""
+    if COURSE not in item.attrs:
+        return None
+    head = item[:8] if item.ndim == 1 else np.empty(0)
+    if head.dtype != np.uint8 or len(head) < 8 or head.view(np.int64)[0] < 0:
+        raise ValueError(f"{item.name} is no packed curve")
+    return int(head.view(np.int64)[0])
+
+
+def _values(item: h5py.Dataset, index: Any = ()) -> np.ndarray:
+    """A dataset, or a part of it."""
+    numbers = _course_numbers(item)
+    if numbers is None:
+        return np.asarray(item[index])
+    from dmft.core.packing import unpack_course
+
+    return unpack_course(item[()], numbers)[index]
 
 
 _UNPACKED = 1100        # largest factor by which HDF5 compresses data
@@ -326,11 +358,15 @@ def _check_dataset(path: Path, name: str, item: h5py.Dataset, most: int) -> int:
         problem = "holds no numbers"
     elif item.is_virtual or item.external:
         problem = "lies in another file"
-    elif item.nbytes > most:
-        problem = f"declares {item.nbytes} bytes, more than a file of {os.path.getsize(path)} bytes can hold"
+    declared = 0
+    if not problem:
+        course = _course_numbers(item)
+        declared = item.nbytes if course is None else 8 * course
+    if declared > most:
+        problem = f"declares {declared} bytes, more than a file of {os.path.getsize(path)} bytes can hold"
     if problem:
         raise FileError(f"{path}: not whole inside: the dataset {ascii(name)} {problem}; make it again")
-    return item.nbytes
+    return declared
 
 
 def _own_dataset(file: h5py.File, name: str) -> bool:

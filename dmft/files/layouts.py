@@ -53,7 +53,7 @@ TUNED = "estimator."  # before the name of a number of dmft.Estimator that is th
 
 # Versions of checkpoints, of what is drawn again when a run continues, and of the matrices whose factors they hold; checkpoints
 # without the attribute are older.
-CHECKPOINTS = {"theory": 12, "simulation": 4, "onepass": 5}
+CHECKPOINTS = {"theory": 13, "simulation": 4, "onepass": 5}
 
 
 _ROW = "active/{{i}}/instances/own/{}"     # in checkpoints of the simulator and of one-pass SGD

@@ -274,3 +274,28 @@ def test_a_job_that_was_killed_before_its_first_checkpoint_is_told_apart(tmp_pat
     (tmp_path / "a.h5.lock").write_text("process 12 on node3")
     with pytest.raises(FileError, match=r"its job \(process 12 on node3\) has not come to its first checkpoint, or was killed"):
         store.load_header(tmp_path / "a.h5")
+
+
+def test_a_packed_curve_is_read_as_any_other(tmp_path):
+    """Whole or a part of it; in the header as what it is, not as it lies there."""
+    curve = np.append(np.sin(np.arange(3000) / 500), np.full(40, np.nan))
+    with store.Writer(tmp_path / "a.h5", "theory", "", {}) as writer:
+        writer.write_course("m", curve)
+        writer.create("n", (2,))
+    header, found = store.load_header(tmp_path / "a.h5"), store.load(tmp_path / "a.h5")
+    assert header.shapes == {"m": (3040,), "n": (2,)} and header.dtypes["m"] == np.float64
+    np.testing.assert_array_equal(found.arrays["m"], curve)
+    np.testing.assert_array_equal(store.read(tmp_path / "a.h5", "m", slice(5, 9)), curve[5:9])
+
+
+@pytest.mark.parametrize(("stream", "words"), [
+    (np.zeros(9), "no packed curve"), (np.zeros(7, np.uint8), "no packed curve"), (np.zeros((4, 8), np.uint8), "no packed curve"),
+    (np.full(40, 255, np.uint8), "no packed curve"), (np.array([1 << 50, 0, 0], np.int64).view(np.uint8), "declares"),
+    (np.array([30, 20, 0], np.int64).view(np.uint8), "cut short")])
+def test_what_is_no_packed_curve_is_refused(tmp_path, stream, words):
+    with store.Writer(tmp_path / "a.h5", "theory", "", {}) as writer:
+        writer.create("m", stream.shape, stream.dtype)
+        writer.write("m", (), stream)
+        writer.file["m"].attrs[store.COURSE] = True
+    with pytest.raises(FileError, match=words):
+        store.load(tmp_path / "a.h5")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
+import h5py
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -12,7 +13,7 @@ import dmft
 from dmft.core import store
 from dmft.core.checkpoint import Checkpoint, _below, _put
 from dmft.core.errors import FileError, Stopped
-from dmft.core.packing import Guide, pack, unpack
+from dmft.core.packing import Guide, declared, pack, unpack
 from dmft.core.parallel import Comm
 from dmft.core.parts import Part, Piece, pieces_of_parts, send_parts
 from dmft.core.tree import flatten
@@ -25,6 +26,7 @@ from dmft.solvers.march import March
 from tests.dmft.samples.test_gpu_company import STEPS, marches_on, stepped
 from tests.small_results import StopAfter
 from tests.solver_cases import ALGORITHMS, make_march, make_run
+from workbench.inspection.live import partial_theory
 
 SMALL = {"samples": 64, "replicas": 1, "history": "dyadic", "blocks_per_level": 4}
 ALONE = {**SMALL, "companions": False}
@@ -35,6 +37,11 @@ def arrays_and_guides(march: March):
     for arrays, guides in zip((march.per_sample(), march.per_tangent()), march.guides(), strict=True):
         for name, guide in guides.items():
             yield name, arrays[name], guide
+
+
+def back(array: np.ndarray, guide: Guide) -> np.ndarray:
+    """What comes back of an array."""
+    return unpack(pack(np.ascontiguousarray(array), guide), array.shape)
 
 
 def in_rows(guide, numbers: int) -> np.ndarray:
@@ -55,7 +62,7 @@ def test_the_state_on_the_cpu_comes_back_to_the_bit(at, kind):
         march.step()
     names = []
     for name, array, guide in arrays_and_guides(march):
-        assert_array_equal(unpack(pack(array, guide)).view(np.uint8), np.ascontiguousarray(array).view(np.uint8), err_msg=name)
+        assert_array_equal(back(array, guide).view(np.uint8), np.ascontiguousarray(array).view(np.uint8), err_msg=name)
         names.append(name)
         assert at < 2 or not in_rows(guide, array.shape[1]).all()
     assert names == ["past/H", "past/G", "past/X", "past/Y", "T", "row"]
@@ -101,7 +108,7 @@ def test_what_is_left_out_nobody_reads_on_a_card(card):
     parts = [{name: np.array(array) for name, array in flatten(part).items()}
              for part in (march.shared(), march.per_sample(), march.per_tangent())]
     for arrays, guides in zip(parts[1:], march.guides(), strict=True):
-        arrays |= {name: unpack(pack(arrays[name], guide)) for name, guide in guides.items()}
+        arrays |= {name: back(arrays[name], guide) for name, guide in guides.items()}
     assert np.isfinite(parts[2]["T"]).all()
     other.restore(*parts)
     with_no_number(twin, slice(guide.begin[-1], guide.begin[-1] + guide.length[-1]))
@@ -117,12 +124,19 @@ def stopped(run, path, polls: int) -> None:
 def test_a_stop_changes_no_bit(tmp_path, monkeypatch):
     """In single precision, with companions, in the middle of a history whose blocks have been merged. Twin: a checkpoint without
     the newest block."""
+    monkeypatch.setattr("dmft.core.checkpoint.LONG_COURSE", 20)
     run = make_run(ALGORITHMS["persistent"], steps=40, **SMALL)
     want = dmft.solve(run, quiet=True)
     stopped(run, tmp_path / "a.h5", 25)
     header = store.load_header(store.checkpoint_path(tmp_path / "a.h5"))
     packed = [name for name, kind in header.dtypes.items() if kind == np.uint8]
     assert "active/0/whole/own/past/G/0" in packed and "active/0/half_tangents/own/T/0" in packed
+    curve = "active/0/whole/shared/curves/m"
+    with h5py.File(header.path) as file:
+        assert file[curve].attrs[store.COURSE] and file[curve].dtype == np.uint8
+    assert header.shapes[curve] == (41,) and header.dtypes[curve] == float
+    assert np.isfinite(store.read(header.path, curve)).sum() == store.read(header.path, "active/0/whole/shared/weights/n") == 25
+    assert np.isfinite(partial_theory(header).replicas["m"]).sum() == 25
     got = dmft.solve(run, output=tmp_path / "a.h5", resume=True, quiet=True)
     for name, curve in want.replicas.items():
         assert_array_equal(got.replicas[name], curve, err_msg=name)
@@ -243,8 +257,9 @@ def test_a_state_that_is_not_of_this_run_is_refused_in_one_line(tmp_path, damage
     found = store.load(place)
     stream = found.arrays.pop(name)
     guide = Replica(Setup.from_run(run), 0, Comm()).whole.guides()[1]["T"]
-    narrow = pack(np.ascontiguousarray(unpack(stream)[:, :-4]), Guide(*(each[:0] for each in guide)))
-    arrays = {"cut": {name: stream[:-3]}, "fewer": {name: pack(unpack(stream)[:-1], guide)}, "gone": {}, "narrow": {name: narrow},
+    lines = unpack(stream, declared(stream)[0])
+    narrow = pack(np.ascontiguousarray(lines[:, :-4]), Guide(*(each[:0] for each in guide)))
+    arrays = {"cut": {name: stream[:-3]}, "fewer": {name: pack(lines[:-1], guide)}, "gone": {}, "narrow": {name: narrow},
               "named": {name: stream, f"{name}x": stream}, "bare": {name: np.uint8(3)}, "whose": {"active/x/y": stream},
               "plain": {name: stream, "active/0/whole/own/state/h": np.zeros((64, 1))}}[damage]
     store.save(place, "theory", found.run_text, {**found.arrays, **arrays}, found.attrs, checkpoint=True)
