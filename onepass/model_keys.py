@@ -50,6 +50,13 @@ def _positive_or_infinite(value: Any) -> float:
         raise ValueError(f"{error} (inf is allowed)") from None
 
 
+def _pair(value: Any) -> Any:
+    if len(found := _VECTOR(value)) != 2:
+        raise ValueError("a list of two numbers")
+    return found
+
+
+schema.told_as(_pair, type="array", items=schema.form_of(number()), minItems=2, maxItems=2)
 schema.told_as(_positive_or_infinite, type="number", exclusiveMinimum=0.0)
 
 _NETWORK = {
@@ -69,7 +76,7 @@ _NETWORK = {
     "uses": ModelKey(integer(1), 1, "how often each sample is used in a row"),
     "batch": ModelKey(integer(1), 1, "samples in a mini-batch"),
     "weight_decay": ModelKey(number(0.0), 0.0, "strength lambda of the weight decay"),
-    "rate_decay": ModelKey(_VECTOR, (1.0, 0.0), "[t_0, kappa]: the learning rate falls as (1 + t/t_0)^-kappa"),
+    "rate_decay": ModelKey(_pair, (1.0, 0.0), "[t_0, kappa]: the learning rate falls as (1 + t/t_0)^-kappa"),
     "rate_steps": ModelKey(_MATRIX, (), "[[time, factor], ...] of the learning rate, each factor from its time on"),
     "loss": ModelKey(text, "square", "square, absolute, logcosh, or logistic"),
     "clip": ModelKey(_positive_or_infinite, np.inf, "largest size of the derivative of the loss"),

@@ -21,6 +21,7 @@ from dmft.core import schema
 from dmft.core.errors import RunError, UserError, did_you_mean
 from dmft.core.notebook import html_card
 from dmft.core.schema import boolean, choice, integer, number, option, text
+from dmft.core.text import visible
 from dmft.model import registry
 from dmft.model.algorithm import AlgorithmConfig, check_algorithm
 from dmft.model.data import data_text, is_known, is_sampled, unknown_part
@@ -378,11 +379,12 @@ def _build(document: Mapping[str, Any], source: str, any_loss: bool) -> Run:
 
 def _check_names(home: str, section: Any, source: str) -> None:
     """RunError for a name that nobody has registered; those of losses, which phases have too, are seen to elsewhere."""
-    unused = registry.unused(section)
+    unused, defaults = registry.unused(section), {field.name: field.default for field in dataclasses.fields(section)}
     for role in ROLES[home]:
         value = getattr(section, role)
-        if value and role != "loss" and role not in unused and registry.find(role, value) is None:
-            raise RunError(f'{source}: [{home}] {role} = "{registry.name_of(value)}": {registry.unknown(role, value)}')
+        if value != defaults[role] and role != "loss" and role not in unused and registry.find(role, value) is None:
+            name = visible(str(registry.name_of(value)))
+            raise RunError(f'{source}: [{home}] {role} = "{name}": {registry.unknown(role, value)}')
 
 
 def changes(old: Run, new: Run) -> list[tuple[str, Any, Any]]:
