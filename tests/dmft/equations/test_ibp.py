@@ -371,10 +371,11 @@ def test_the_control_variate_stays_on_a_convex_loss(loss, late):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("floor, quiet", [(ESTIMATOR.ridge_floor, True), (1e-13, False)], ids=["now", "twin: no floor"])
-def test_the_loss_stays_away_once_it_is_gone(floor, quiet):
+@pytest.mark.parametrize("floor", [ESTIMATOR.ridge_floor, 1e-13])
+def test_the_loss_stays_away_once_it_is_gone(floor):
     """Persistent SGD long after m = 1, with a history in blocks: what these cost the identity must not be divided by next to
-    nothing. With a floor of 1e-13 the loss is 2e-20 at t = 150 and 5e-6 at t = 175."""
+    nothing. While the ridge took noise to be spread evenly over time, the loss was 2e-20 at t = 150 and 5e-6 at t = 175 with a
+    floor of 1e-13; a mutation of that name tells what else sees it."""
     run = dmft.parse_run("""
 [problem]
 alpha = 3.0
@@ -391,4 +392,4 @@ replicas = 1
 """)
     theory = dmft.solve(run, quiet=True, estimator=replace(ESTIMATOR, ridge_floor=floor))
     late = theory.loss[theory.t > 160.0]
-    assert theory.loss[theory.t <= 150.0].min() < 1e-18 and (late.max() < 1e-12) == quiet
+    assert theory.loss[theory.t <= 150.0].min() < 1e-15 and late.max() < 1e-14
