@@ -69,9 +69,9 @@ def solved(*arguments, **options) -> March:
 def assert_same_curves(want: March, got: March, rtol: float = 1e-8) -> None:
     for name, curve in want.curves.items():
         # The multiplier as sampled, and what a row fails the identities by, are differences of numbers of order one, divided by
-        # eta: the linear loss, whose past is nearly singular, shows rounding of up to 5e-9 in them. So is nu_hat, with 1.8e-8
-        # for mirrored samples on an H200.
-        delicate = "gap" in name or name.startswith("nu_hat")
+        # eta: the linear loss, whose past is nearly singular, shows rounding of up to 5e-9 in them. So is nu_hat, with 1.8e-8,
+        # and the correction of the multiplier, with 7e-9, for mirrored samples on an H200.
+        delicate = "gap" in name or name.startswith("nu_hat") or name == "delta_nu"
         np.testing.assert_allclose(got.curves[name], curve, rtol=rtol, atol=5e-8 if delicate else 1e-9, err_msg=name)
 
 
