@@ -27,6 +27,6 @@ def _draw(axis: Axes, columns: Columns | None, name: str, eta: float, label: str
         axis.text(0.5, 0.5, "a file of an earlier version:\nno columns at waiting times", ha="center", transform=axis.transAxes)
         return
     for color, j in zip(CYCLE, shown_waiting_times(columns)):
-        draw_band(axis, *columns.after(name, j), color, f"$t_w = {columns.t_w[j]:.3g}$")
+        draw_band(axis, *columns.after(name, j), color, f"$t_w = {columns.t_w[j]:.4g}$")
     time_axis(axis, True, eta, r"\tau")
     axis.legend(fontsize="small")

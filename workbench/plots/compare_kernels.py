@@ -82,7 +82,7 @@ def _columns(axis: Axes, found: AgainstSimulations, kernel: KernelComparison) ->
     for colour, j in zip(CYCLE, np.unique(early[np.linspace(0, early.size - 1, SHOWN_COLUMNS).round().astype(int)])):
         tau, mean, error = (array[first:] for array in largest.after(kernel.name, j, *kernel.units))
         axis.errorbar(tau, mean, BAND * np.nan_to_num(error), color=colour, fmt="o", markersize=3, capsize=1.5,
-                      label=f"$t' = {largest.t_w[j]:.3g}$")
+                      label=f"$t' = {largest.t_w[j]:.4g}$")
         if ours is not None:
             for i in np.flatnonzero(np.abs(ours.t_w - largest.t_w[j]) < 1e-3 * eta):
                 axis.plot(*(array[first:] for array in ours.after(kernel.name, int(i), *kernel.units)[:2]), color=colour)

@@ -41,14 +41,14 @@ def draw(theory: Theory, path: Path | None) -> Figure:
 def _parametric(axis: Axes, found: FluctuationDissipation, j: int, colour: str) -> None:
     """chi against C after waiting time j."""
     C, chi = found.after("C", j)[1], found.after("chi", j)[1]
-    axis.plot(C, chi, color=colour, label=f"$t_w = {found.t_w[j]:.3g}$")
+    axis.plot(C, chi, color=colour, label=f"$t_w = {found.t_w[j]:.4g}$")
 
 
 def _temperature(axis: Axes, found: FluctuationDissipation, name: str, j: int, colour: str) -> None:
     """A temperature against the lag, as far as it is known to its own size."""
     tau, value, error = found.after(name, j)
     good = BAND * np.nan_to_num(error) < NOISY * np.nanmax(np.abs(value), initial=0.0)
-    draw_band(axis, tau[good], value[good], error[good], colour, f"$t_w = {found.t_w[j]:.3g}$")
+    draw_band(axis, tau[good], value[good], error[good], colour, f"$t_w = {found.t_w[j]:.4g}$")
 
 
 def _bath(axes: np.ndarray, found: FluctuationDissipation, j: int) -> None:
