@@ -2,7 +2,7 @@
 
 Rank 0 writes; the other ranks send their arrays one at a time. Every rank reads its own lines back, so a run may continue with
 any number of ranks. Layout: the job's own state under the names it chooses, and active/INDEX/PART/shared|own/... for a worker; of
-an array that is packed (packing.py) streams for some lines each, own/NAME/FIRST LINE. Long curves are packed, too (store.py).
+an array that is packed (packing.py) streams for some lines each, own/NAME/FIRST LINE. Long curves are packed, too (courses.py).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from dmft.core import store
+from dmft.core.courses import write_course
 from dmft.core.errors import FileError, StateError
 from dmft.core.packing import declared, unpack
 from dmft.core.parallel import Comm
@@ -200,7 +201,7 @@ def _put(writer: store.Writer, piece: Piece) -> None:
             return
         piece = piece._replace(name=f"{piece.name}/{piece.lines.start}", lines=None)
     if piece.lines is None and array.ndim == 1 and array.dtype == np.float64 and len(array) >= LONG_COURSE:
-        writer.write_course(piece.name, array)
+        write_course(writer.file, piece.name, array)
         return
     if piece.lines is None:
         writer.create(piece.name, array.shape, array.dtype)

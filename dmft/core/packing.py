@@ -10,7 +10,7 @@ are left out, and come back as zero.
 A stream is self-contained: STREAM_HEAD numbers, the guide, the bytes of every line, the lines. A line has a whole number for each
 entry, in the order of the rows (a Rice code that adapts itself): the longer one of the last two tells how many of its lowest bits
 are written as they are, one less than that had; before them, what is left of the number is counted in ones, with a zero at their
-end. Where that would take ESCAPED ones or more, there are so many, then the length of the number, and the number without its
+end. Where that would take MOST_ONES ones or more, there are so many, then the length of the number, and the number without its
 leading bit.
 """
 
@@ -24,8 +24,8 @@ from numba import njit, prange
 from dmft.core.compiled import INNER, UNCOUNTED
 
 STREAM_HEAD = 4  # bytes of a number, lines, numbers of a line, rows
-ESCAPED, BITS_OF_LENGTH = 12, 6
-COURSE = 1024  # numbers of a line of a long array
+MOST_ONES, BITS_OF_LENGTH = 12, 6
+NUMBERS_OF_LINE = 1024  # of a long array
 PACKED_AT_ONCE = 1 << 20  # numbers that are worked on at a time
 LARGEST_GUESS = 1e300  # of what is foretold
 WORD, LOWEST_WORD = 32, 0xFFFFFFFF  # bits that are written at once, and the lowest ones of a number
@@ -161,8 +161,8 @@ def _low(last, before):
 
 @njit(**INNER)
 def _high(number, low):
-    """What is left of a number without these, at most ESCAPED: counted, not written in bits."""
-    return min(number >> low, ESCAPED) if number >= 0 else ESCAPED
+    """What is left of a number without these, at most MOST_ONES: counted, not written in bits."""
+    return min(number >> low, MOST_ONES) if number >= 0 else MOST_ONES
 
 
 @njit(**UNCOUNTED, parallel=True)
@@ -174,7 +174,7 @@ def _measure(left, lengths):
             number = np.int64(left[i, k]) & whole
             low = _low(last, before)
             high, last, before = _high(number, low), _length(number), last
-            total += high + 1 + low if high < ESCAPED else ESCAPED + BITS_OF_LENGTH + last - 1
+            total += high + 1 + low if high < MOST_ONES else MOST_ONES + BITS_OF_LENGTH + last - 1
         lengths[i] = (total + 7) // 8
 
 
@@ -199,11 +199,11 @@ def _write_line(numbers, out):
         number = np.int64(numbers[k]) & whole
         low = _low(last, before)
         high, last, before = _high(number, low), _length(number), last
-        if high < ESCAPED:
+        if high < MOST_ONES:
             held, fill, at = _append(out, held, fill, at, (one << high) - 1, high + 1)
         else:
             low = last - 1
-            held, fill, at = _append(out, held, fill, at, ((one << ESCAPED) - 1) | (low << ESCAPED), ESCAPED + BITS_OF_LENGTH)
+            held, fill, at = _append(out, held, fill, at, ((one << MOST_ONES) - 1) | (low << MOST_ONES), MOST_ONES + BITS_OF_LENGTH)
         held, fill, at = _append(out, held, fill, at, number & ((one << min(low, WORD)) - 1), min(low, WORD))
         if low > WORD:
             held, fill, at = _append(out, held, fill, at, (number >> WORD) & ((one << (low - WORD)) - 1), low - WORD)
@@ -236,17 +236,17 @@ def _read_line(packed, numbers):
     for k in range(len(numbers)):
         low, high, number = _low(last, before), 0, np.int64(0)
         held, fill, at = _fill(packed, held, fill, at)
-        while high < ESCAPED and (held >> high) & 1:
+        while high < MOST_ONES and (held >> high) & 1:
             high += 1
-        if high < ESCAPED:
+        if high < MOST_ONES:
             number = np.int64(high) << low
             held, fill = held >> (high + 1), fill - (high + 1)
         else:
-            low = (held >> ESCAPED) & ((one << BITS_OF_LENGTH) - 1)
+            low = (held >> MOST_ONES) & ((one << BITS_OF_LENGTH) - 1)
             if low >= 8 * numbers.itemsize:
                 return False
             number = one << low
-            held, fill = held >> (ESCAPED + BITS_OF_LENGTH), fill - (ESCAPED + BITS_OF_LENGTH)
+            held, fill = held >> (MOST_ONES + BITS_OF_LENGTH), fill - (MOST_ONES + BITS_OF_LENGTH)
         for part in range(0, low, WORD):
             wanted = min(low - part, WORD)
             held, fill, at = _fill(packed, held, fill, at)
@@ -346,7 +346,7 @@ def pack_course(course: np.ndarray) -> np.ndarray:
     many without those at the end that are NaN, as in a curve of a run under way."""
     said = np.flatnonzero(course.view(_WHOLE[course.itemsize]) != _nan(course.dtype))
     count = int(said[-1]) + 1 if len(said) else 0
-    lines = np.zeros((-(-count // COURSE), COURSE), course.dtype)
+    lines = np.zeros((-(-count // NUMBERS_OF_LINE), NUMBERS_OF_LINE), course.dtype)
     lines.reshape(-1)[:count] = course[:count]
     return np.concatenate([np.array([len(course), count], np.int64).view(np.uint8), pack(lines, _course_guide())])
 
@@ -356,8 +356,8 @@ def _nan(kind: np.dtype) -> np.ndarray:
     return np.array(np.nan, kind).view(_WHOLE[kind.itemsize])
 
 
-def _course_guide() -> Guide:
-    return Guide.through(np.arange(COURSE), np.ones(COURSE, np.int64), np.ones(COURSE), np.arange(COURSE))
+def _course_guide(count: int = NUMBERS_OF_LINE) -> Guide:
+    return Guide.through(np.arange(count), np.ones(count, np.int64), np.ones(count), np.arange(count))
 
 
 def unpack_course(stream: np.ndarray, most: int) -> np.ndarray:
@@ -367,5 +367,5 @@ def unpack_course(stream: np.ndarray, most: int) -> np.ndarray:
     (numbers, count), stream = stream[:16].view(np.int64).tolist(), stream[16:]
     if not 0 <= count <= numbers <= most:
         raise ValueError("another length")
-    found = unpack(stream, (-(-count // COURSE), COURSE)).reshape(-1)[:count]
+    found = unpack(stream, (-(-count // NUMBERS_OF_LINE), NUMBERS_OF_LINE)).reshape(-1)[:count]
     return np.concatenate([found, np.full(numbers - count, np.nan, found.dtype)])

@@ -4,8 +4,7 @@ A file is written beside its target, synced, and renamed, so that a killed write
 Root attributes: kind, schema_version, run (completed TOML), provenance and what the writer adds. Behind the HDF5
 data stands one line with its sha256, which HDF5 readers ignore; it is verified before HDF5 sees the file, because
 the HDF5 library may loop for ever on damaged data. A file without it (edited with other tools) is still read.
-Checkpoints are the same files under another name, and need it. Long curves in them are packed (packing.py), which whoever
-reads them here does not notice.
+Checkpoints are the same files under another name, and need it; long curves in them are packed (courses.py).
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
+import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +25,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from dmft.core.courses import shape_and_type, values
 from dmft.core.errors import FileError
 from dmft.core.locks import begun
 from dmft.core.provenance import provenance
@@ -37,7 +38,6 @@ __all__ = ["Stored", "Writer", "checkpoint_header", "checkpoint_path", "load", "
 SCHEMA_VERSION = 2
 MOST_NAMES = 40  # of datasets that a message lists
 _OWN = ("kind", "schema_version", "run", "checkpoint")
-COURSE = "course"  # the attribute of a dataset that is the stream of a long curve
 
 Attributes = Mapping[str, str | int | float | bool | np.ndarray]
 # What h5py raises on files that are cut short or overwritten.
@@ -135,15 +135,6 @@ class Writer:
         self.file[name][index] = values
         self._sink.check()
 
-    def write_course(self, name: str, course: np.ndarray) -> None:
-        """A long curve, packed."""
-        from dmft.core.packing import pack_course  # compiled, which takes time where no curve is packed
-
-        stream = pack_course(course)
-        self.create(name, stream.shape, stream.dtype)
-        self.file[name].attrs[COURSE] = True
-        self.write(name, (), stream)
-
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         try:
             self.file.close()
@@ -233,7 +224,7 @@ def load(path: str | Path) -> Stored:
     """Read a whole file. FileError when it is missing, foreign, newer or damaged."""
     with _opened(path, partial=False) as file:
         stored = _describe(Path(path), file)
-        stored.arrays.update({name: _values(file[name]) for name in stored.shapes})
+        stored.arrays.update({name: values(file[name]) for name in stored.shapes})
     return stored
 
 
@@ -259,7 +250,7 @@ def reading(path: str | Path) -> Iterator[Callable[..., np.ndarray]]:
                 more = ", ..." if len(names) > MOST_NAMES else ""
                 raise FileError(f"{path}: has no dataset '{name}' (it has {', '.join(names[:MOST_NAMES])}{more})")
             _check_dataset(Path(path), name, file[name], _most(path))
-            return _values(file[name], index)
+            return values(file[name], index)
 
         yield part
 
@@ -314,32 +305,11 @@ def _describe(path: Path, file: h5py.File) -> Stored:
         nonlocal left
         if isinstance(item, h5py.Dataset) and SCALE_ALONE not in item.attrs:
             left -= _check_dataset(path, name, item, left)
-            course = _course_numbers(item)
-            shapes[name], dtypes[name] = (item.shape, item.dtype) if course is None else ((course,), np.dtype(np.float64))
+            shapes[name], dtypes[name] = shape_and_type(item)
 
     file.visititems(visit)
     others = {name: value for name, value in attrs.items() if name not in _OWN}
     return Stored(path, kind, schema, attrs["run"], others, {}, shapes, bool(attrs.get("checkpoint", False)), dtypes)
-
-
-def _course_numbers(item: h5py.Dataset) -> int | None:
-    """How many numbers a packed curve has, which is what its stream begins with; None of any other dataset."""
-    if COURSE not in item.attrs:
-        return None
-    head = item[:8] if item.ndim == 1 else np.empty(0)
-    if head.dtype != np.uint8 or len(head) < 8 or head.view(np.int64)[0] < 0:
-        raise ValueError(f"{item.name} is no packed curve")
-    return int(head.view(np.int64)[0])
-
-
-def _values(item: h5py.Dataset, index: Any = ()) -> np.ndarray:
-    """A dataset, or a part of it."""
-    numbers = _course_numbers(item)
-    if numbers is None:
-        return np.asarray(item[index])
-    from dmft.core.packing import unpack_course
-
-    return unpack_course(item[()], numbers)[index]
 
 
 _UNPACKED = 1100        # largest factor by which HDF5 compresses data
@@ -353,15 +323,14 @@ def _most(path: str | Path) -> int:
 def _check_dataset(path: Path, name: str, item: h5py.Dataset, most: int) -> int:
     """Refuse what this package never writes, before a byte of it is read: text, empty datasets without a shape, data in other
     files, and shapes larger than the file can hold. Returns the number of bytes that the dataset declares."""
-    problem = ""
+    problem, declared = "", 0
     if item.shape is None or item.dtype.kind not in "biuf":
         problem = "holds no numbers"
     elif item.is_virtual or item.external:
         problem = "lies in another file"
-    declared = 0
-    if not problem:
-        course = _course_numbers(item)
-        declared = item.nbytes if course is None else 8 * course
+    else:
+        shape, kind = shape_and_type(item)
+        declared = math.prod(shape) * kind.itemsize
     if declared > most:
         problem = f"declares {declared} bytes, more than a file of {os.path.getsize(path)} bytes can hold"
     if problem:

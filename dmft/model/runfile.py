@@ -383,8 +383,7 @@ def _check_names(home: str, section: Any, source: str) -> None:
     for role in ROLES[home]:
         value = getattr(section, role)
         if value != defaults[role] and role != "loss" and role not in unused and registry.find(role, value) is None:
-            name = visible(str(registry.name_of(value)))
-            raise RunError(f'{source}: [{home}] {role} = "{name}": {registry.unknown(role, value)}')
+            raise RunError(visible(f'{source}: [{home}] {role} = "{registry.name_of(value)}": {registry.unknown(role, value)}'))
 
 
 def changes(old: Run, new: Run) -> list[tuple[str, Any, Any]]:

@@ -55,8 +55,8 @@ PROCESS = 400 << 20        # bytes of an interpreter with its compiled code
 MOST_RECORDS = 200         # recorded times, about
 STEP_CURVES = 12           # of a replica that are kept at every step
 DISK = 100e6               # bytes a second to a busy shared file system
-# Bytes of a packed checkpoint for each of a march in blocks: measured 0.59 to 0.77 after 3000 steps of gradient descent, SGD and
-# Langevin, 0.45 after 100 000 of gradient descent.
+# Bytes of a packed checkpoint for each of a march in blocks: measured 0.55 to 0.85 after 3000 steps of gradient descent, SGD and
+# Langevin, 0.51 after 30 000 of gradient descent.
 PACKED = 0.7
 POLL_SECONDS = 0.5                 # s between two polls of the stop signals by the simulator or by several ranks, at most
 

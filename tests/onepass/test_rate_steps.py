@@ -5,9 +5,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 import onepass
-from dmft.core.errors import UserError
+from dmft.core.errors import RunError, UserError
 from onepass.dynamics import Dynamics
 from onepass.request import request
+from onepass.runfile import parse_run
 from onepass.stretches import Stretch
 from sgd_sim.models.multi_index import rate_at
 from tests.marks import slow
@@ -113,3 +114,10 @@ def test_the_first_step_after_a_change_has_the_new_rate(process):
         clock += tau
     assert clock < 2.0      # the sum is rounded down, and without half a step the change would come one step late
     assert rate_at(clock, (1.0, 0.0), np.array(PULSE), 0.0) == 0.0 and rate_at(clock, (1.0, 0.0), np.array(PULSE), tau / 2) == 1.0
+
+
+@pytest.mark.parametrize("given", ["[]", "[1.0]", "[1.0, 0.0, 2.0]"])
+def test_rate_decay_has_two_numbers(given):
+    text = f'[model]\nkind = "QuadraticNetwork"\nwidth = 1\ngamma = 0.2\nrate_decay = {given}\n[initial]\nM = [[0.3]]\nQ = [[1.0]]\n'
+    with pytest.raises(RunError, match=r"a.toml: \[model\] rate_decay = .*two numbers"):
+        parse_run(text, "a.toml")

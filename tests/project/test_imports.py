@@ -12,9 +12,9 @@ from collections import defaultdict
 from tests.project.test_architecture import IMPORTS, MODULES, PACKAGES, ROOT, _within
 
 # Commands load what they need when they are called, so that `dmft --help` does not wait for all of it; and matplotlib, plotly are
-# extras.
+# extras. Curves of checkpoints are unpacked by compiled code, for which no other file should wait.
 MAY_LOAD_LATE = ("dmft.cli", "workbench.cli", "workbench.api", "workbench.kinds", "reproduction.paper.command",
-                 "reproduction.companions.command")
+                 "reproduction.companions.command", "dmft.core.courses")
 # `import dmft` is light: what it offers is imported when it is first asked for.
 GATES = ("dmft",)
 # Commands, kinds of files and pictures are found by the names of their modules; test_architecture.py sees that these are there.

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from dmft.core import packing
-from dmft.core.packing import COURSE, Guide, pack, pack_course, unpack, unpack_course
+from dmft.core.packing import NUMBERS_OF_LINE, Guide, pack, pack_course, unpack, unpack_course
 
 KINDS = [np.float32, np.float64]
 LENGTH = np.array([4, 4, 8, 8, 12, 12, 12, 3])
@@ -65,7 +65,7 @@ def test_what_is_in_no_row_comes_back_as_zero(kind):
 
 @pytest.mark.parametrize(("kind", "most"), [(np.float32, 0.5), (np.float64, 0.7)])
 def test_rows_on_a_straight_line_are_small(kind, most):
-    """Sums over blocks of a nearly straight course; and noise is larger than it is by no more than ESCAPED and six bits a number."""
+    """Sums over blocks of a nearly straight course; and noise is larger than it is by MOST_ONES and six bits a number at most."""
     size, rows = np.repeat([1, 2, 4, 8], 12), 48
     centre = np.cumsum(size) - size / 2
     course = 3.0 + 0.01 * centre + 1e-3 * np.sin(centre / 50)
@@ -75,7 +75,7 @@ def test_rows_on_a_straight_line_are_small(kind, most):
     assert len(pack(array, guide)) < most * array.nbytes
     noise = np.random.default_rng(4).integers(0, 256, array.nbytes, np.uint8).view(kind).reshape(array.shape)
     head = 8 * (packing.STREAM_HEAD + 5 * rows + len(noise))
-    most = (packing.ESCAPED + packing.BITS_OF_LENGTH) * noise.size // 8 + len(noise)
+    most = (packing.MOST_ONES + packing.BITS_OF_LENGTH) * noise.size // 8 + len(noise)
     assert noise.nbytes < len(pack(noise, guide)) <= noise.nbytes + most + head
     alone = guide._replace(one=guide.alone, two=0.0 * guide.two)  # twin: foretold by one row
     assert len(pack(array, alone)) > 1.05 * len(pack(array, guide))
@@ -152,7 +152,7 @@ def test_a_line_by_hand(line):
     """The code as the head of packing.py has it, bit by bit: 5 in ones; 5 has three bits, so that the two lowest ones of the next
     numbers follow their ones and the zero; after 2 and 0 the lowest one alone. And a number whose length is written."""
     assert line("111110", "0" "01", "0" "00", "10" "1", count=4) == [5, 2, 0, 3]
-    longest = packing.ESCAPED * "1"
+    longest = packing.MOST_ONES * "1"
     assert line(longest, "110001", "1" + 34 * "0", "10", "1" + 34 * "0", count=2) == [(1 << 35) + 1, (1 << 35) + 1]
     for kind, most in ((np.int32, 31), (np.int64, 64)):  # beyond 31 Python has no room in an int32
         length = f"{most - 1:06b}"[::-1]
@@ -183,20 +183,20 @@ def test_lines_are_written_and_read_alike(kind):
     assert_array_equal(found, numbers)
 
 
-@pytest.mark.parametrize("count", [0, 1, COURSE - 1, COURSE, 80 * COURSE + 7])
+@pytest.mark.parametrize("count", [0, 1, NUMBERS_OF_LINE - 1, NUMBERS_OF_LINE, 80 * NUMBERS_OF_LINE + 7])
 def test_a_long_course_comes_back(count):
     course = np.exp(-np.arange(count) / 50_000)
     stream = pack_course(course)
     assert_array_equal(unpack_course(stream, count), course)
     with pytest.raises(ValueError, match="another length"):
         unpack_course(stream, count - 1)
-    under_way = np.append(course, np.full(3 * COURSE, np.nan))
+    under_way = np.append(course, np.full(3 * NUMBERS_OF_LINE, np.nan))
     assert_array_equal(bits(unpack_course(pack_course(under_way), len(under_way))), bits(under_way))
     assert len(pack_course(under_way)) == len(stream)
     for damaged in (stream[:15], stream[8:], stream[:-1]):
         with pytest.raises(ValueError):
             unpack_course(damaged, count)
-    if count > COURSE:
+    if count > NUMBERS_OF_LINE:
         assert len(stream) < 0.5 * course.nbytes
         assert len(pack_course(np.random.default_rng(9).normal(size=count))) > 0.95 * course.nbytes  # twin: no course
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from dmft.core import store
+from dmft.core.courses import COURSE, write_course
 from dmft.core.errors import FileError
 from dmft.core.locks import lock
 
@@ -280,7 +281,7 @@ def test_a_packed_curve_is_read_as_any_other(tmp_path):
     """Whole or a part of it; in the header as what it is, not as it lies there."""
     curve = np.append(np.sin(np.arange(3000) / 500), np.full(40, np.nan))
     with store.Writer(tmp_path / "a.h5", "theory", "", {}) as writer:
-        writer.write_course("m", curve)
+        write_course(writer.file, "m", curve)
         writer.create("n", (2,))
     header, found = store.load_header(tmp_path / "a.h5"), store.load(tmp_path / "a.h5")
     assert header.shapes == {"m": (3040,), "n": (2,)} and header.dtypes["m"] == np.float64
@@ -296,6 +297,6 @@ def test_what_is_no_packed_curve_is_refused(tmp_path, stream, words):
     with store.Writer(tmp_path / "a.h5", "theory", "", {}) as writer:
         writer.create("m", stream.shape, stream.dtype)
         writer.write("m", (), stream)
-        writer.file["m"].attrs[store.COURSE] = True
+        writer.file["m"].attrs[COURSE] = True
     with pytest.raises(FileError, match=words):
         store.load(tmp_path / "a.h5")

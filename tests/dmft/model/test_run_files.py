@@ -68,6 +68,8 @@ SLIPS = [
     ("problem.ridge=0.3", ["ridge", "is not used with constraint = \"sphere\"", "remove it"]),
     ("problem.ridge=0.5", ["'ridge' is not used", 'constraint = "sphere"']),
     ("problem.constraint=ridge", ["missing key 'ridge'", 'constraint = "ridge"']),
+    ('problem.constraint=""', ['constraint = ""', "known: sphere, ridge"]),
+    ('problem.constraint="\\u0080"', ['constraint = "\\x80"', "known: sphere, ridge"]),
     ("problem.loss=phase_retreival", ["loss", "did you mean 'phase_retrieval'"]),
     ("algorithm.kind=gdd", ['kind = "gdd"', "gd, sgd, persistent_sgd, langevin"]),
     ("algorithm.minibatch=bernoulli", ["minibatch", "is not used with kind = \"persistent_sgd\"", "remove it"]),
@@ -99,7 +101,7 @@ def test_every_slip_is_one_line_that_says_what_is_wrong(demo_text, override, wor
     with pytest.raises(RunError) as caught:
         parse_run(demo_text, "demo.toml", [override])
     message = str(caught.value)
-    assert "\n" not in message and len(message) < 300
+    assert message.isprintable() and len(message) < 300
     assert message.startswith(("demo.toml: ", "--set ", "--unset "))
     for word in words:
         assert word in message

@@ -12,6 +12,7 @@ from numpy.testing import assert_array_equal
 import dmft
 from dmft.core import store
 from dmft.core.checkpoint import Checkpoint, _below, _put
+from dmft.core.courses import COURSE
 from dmft.core.errors import FileError, Stopped
 from dmft.core.packing import Guide, declared, pack, unpack
 from dmft.core.parallel import Comm
@@ -133,7 +134,7 @@ def test_a_stop_changes_no_bit(tmp_path, monkeypatch):
     assert "active/0/whole/own/past/G/0" in packed and "active/0/half_tangents/own/T/0" in packed
     curve = "active/0/whole/shared/curves/m"
     with h5py.File(header.path) as file:
-        assert file[curve].attrs[store.COURSE] and file[curve].dtype == np.uint8
+        assert file[curve].attrs[COURSE] and file[curve].dtype == np.uint8
     assert header.shapes[curve] == (41,) and header.dtypes[curve] == float
     assert np.isfinite(store.read(header.path, curve)).sum() == store.read(header.path, "active/0/whole/shared/weights/n") == 25
     assert np.isfinite(partial_theory(header).replicas["m"]).sum() == 25
