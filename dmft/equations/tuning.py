@@ -70,8 +70,8 @@ class Estimator:
     ridge_alike: float = _chosen(0.2, "that variance as sampled below which all samples respond alike", "a linear loss has 0")
     ridge_floor: float = _chosen(
         1e-5, "least eps, in units of the mean of Q on its diagonal",
-        "once nothing is left to learn the residual holds what blocks of the history cost; with it the loss of a solved run falls to "
-        "rounding, with 1e-13 to 1e-22 (persistence 2, t = 250, tuning.md)")
+        "once nothing is left to learn the residual holds what blocks of the history cost; the loss of a solved run falls to "
+        "rounding so, and to 1e-22 with 1e-13 (persistence 2, t = 250, tuning.md)")
     trusted_share: float = _chosen(
         1 / 16, "largest share of samples with tangents that counts in eps, where the loss is not convex",
         "chosen, not fitted: what bounded tangents miss does not become less with their number (validation.md)")

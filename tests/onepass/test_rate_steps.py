@@ -118,6 +118,6 @@ def test_the_first_step_after_a_change_has_the_new_rate(process):
 
 @pytest.mark.parametrize("given", ["[]", "[1.0]", "[1.0, 0.0, 2.0]"])
 def test_rate_decay_has_two_numbers(given):
-    text = f'[model]\nkind = "QuadraticNetwork"\nwidth = 1\ngamma = 0.2\nrate_decay = {given}\n[initial]\nM = [[0.3]]\nQ = [[1.0]]\n'
+    model = f'kind = "QuadraticNetwork"\nwidth = 1\ngamma = 0.2\nrate_decay = {given}'
     with pytest.raises(RunError, match=r"a.toml: \[model\] rate_decay = .*two numbers"):
-        parse_run(text, "a.toml")
+        parse_run(f"[model]\n{model}\n[initial]\nM = [[0.3]]\nQ = [[1.0]]\n", "a.toml")

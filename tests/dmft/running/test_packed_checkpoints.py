@@ -135,7 +135,7 @@ def test_a_stop_changes_no_bit(tmp_path, monkeypatch):
     curve = "active/0/whole/shared/curves/m"
     with h5py.File(header.path) as file:
         assert file[curve].attrs[COURSE] and file[curve].dtype == np.uint8
-    assert header.shapes[curve] == (41,) and header.dtypes[curve] == float
+    assert header.shapes[curve] == (41,) and header.dtypes[curve] == np.dtype(float)
     assert np.isfinite(store.read(header.path, curve)).sum() == store.read(header.path, "active/0/whole/shared/weights/n") == 25
     assert np.isfinite(partial_theory(header).replicas["m"]).sum() == 25
     got = dmft.solve(run, output=tmp_path / "a.h5", resume=True, quiet=True)
