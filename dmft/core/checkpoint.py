@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dmft.core import store
-from dmft.core.courses import write_course
+from dmft.core.courses import LONG_COURSE, write_course
 from dmft.core.errors import FileError, StateError
 from dmft.core.packing import declared, unpack
 from dmft.core.parallel import Comm
@@ -25,7 +25,6 @@ from dmft.core.tree import flatten, nest
 from dmft.core.worker import Job, Worker
 
 ACTIVE = "active"
-LONG_COURSE = 1 << 16  # numbers of a curve from which on it is packed
 
 
 def check_layout(header: store.Stored, layout: int) -> None:
@@ -200,7 +199,8 @@ def _put(writer: store.Writer, piece: Piece) -> None:
         if piece.lines.start == piece.lines.stop:
             return
         piece = piece._replace(name=f"{piece.name}/{piece.lines.start}", lines=None)
-    if piece.lines is None and array.ndim == 1 and array.dtype == np.float64 and len(array) >= LONG_COURSE:
+    long = "/shared/" in piece.name and array.ndim == 1 and len(array) >= LONG_COURSE
+    if long and array.dtype == np.float64:
         write_course(writer.file, piece.name, array)
         return
     if piece.lines is None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 COURSE = "course"  # the attribute of such a dataset
+LONG_COURSE = 1 << 16  # numbers of a curve from which on it is packed
 
 
 def write_course(file: Any, name: str, course: np.ndarray) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from dmft.core.text import visible
+
 
 class UserError(Exception):
     """Something the user can mend: shown as one line on standard error, exit code 2, no traceback."""
@@ -13,7 +15,10 @@ class UserError(Exception):
 
 
 class RunError(UserError):
-    """A run file or an override that does not describe a run."""
+    """A run file or an override that does not describe a run. What it repeats of these may hold control characters."""
+
+    def __init__(self, message: object):
+        super().__init__(visible(str(message)))
 
 
 class FileError(UserError):

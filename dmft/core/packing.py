@@ -4,14 +4,14 @@ the leading zeros are not written.
 A line consists of rows, which a Guide puts in an order in which each is much like those before it: the past of a sample at one time
 after the other, say. An entry is foretold on the straight line through the same entries of the two rows before. What it differs by,
 counted in floating-point numbers, is a whole number with many leading zeros. Whatever is foretold, the entry comes back to the bit,
-on any machine: products and sums are those of the IEEE rules, and no guess is taken that is no number. Entries outside of all rows
-are left out, and come back as zero.
+on any machine of the same order of bytes: products and sums are those of the IEEE rules, and no guess is taken that is no number.
+Entries outside of all rows are left out, and come back as zero.
 
 A stream is self-contained: STREAM_HEAD numbers, the guide, the bytes of every line, the lines. A line has a whole number for each
 entry, in the order of the rows (a Rice code that adapts itself): the longer one of the last two tells how many of its lowest bits
 are written as they are, one less than that had; before them, what is left of the number is counted in ones, with a zero at their
-end. Where that would take MOST_ONES ones or more, there are so many, then the length of the number, and the number without its
-leading bit.
+end. Where that would take MOST_ONES ones or more, there are so many, then the length of the number less one, and the number without
+its leading bit.
 """
 
 from __future__ import annotations
@@ -342,18 +342,13 @@ def unpack(stream: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def pack_course(course: np.ndarray) -> np.ndarray:
-    """The stream of a long array (numbers,) whose neighbours are alike, a curve say. Before it, how many numbers there are, and how
-    many without those at the end that are NaN, as in a curve of a run under way."""
-    said = np.flatnonzero(course.view(_WHOLE[course.itemsize]) != _nan(course.dtype))
+    """The stream of a long array (numbers,) in double precision whose neighbours are alike, a curve say. Before it, how many
+    numbers there are, and how many without those at the end that are NaN (as NumPy writes it), as in a curve of a run under way."""
+    said = np.flatnonzero(course.view(np.int64) != np.array(np.nan).view(np.int64))
     count = int(said[-1]) + 1 if len(said) else 0
-    lines = np.zeros((-(-count // NUMBERS_OF_LINE), NUMBERS_OF_LINE), course.dtype)
+    lines = np.zeros((-(-count // NUMBERS_OF_LINE), NUMBERS_OF_LINE))
     lines.reshape(-1)[:count] = course[:count]
     return np.concatenate([np.array([len(course), count], np.int64).view(np.uint8), pack(lines, _course_guide())])
-
-
-def _nan(kind: np.dtype) -> np.ndarray:
-    """The bits of NaN, of which there are many, as NumPy writes it."""
-    return np.array(np.nan, kind).view(_WHOLE[kind.itemsize])
 
 
 def _course_guide(count: int = NUMBERS_OF_LINE) -> Guide:
@@ -368,4 +363,6 @@ def unpack_course(stream: np.ndarray, most: int) -> np.ndarray:
     if not 0 <= count <= numbers <= most:
         raise ValueError("another length")
     found = unpack(stream, (-(-count // NUMBERS_OF_LINE), NUMBERS_OF_LINE)).reshape(-1)[:count]
-    return np.concatenate([found, np.full(numbers - count, np.nan, found.dtype)])
+    if found.dtype != np.float64:
+        raise ValueError("another type")
+    return np.concatenate([found, np.full(numbers - count, np.nan)])

@@ -330,7 +330,7 @@ def _check_dataset(path: Path, name: str, item: h5py.Dataset, most: int) -> int:
         problem = "lies in another file"
     else:
         shape, kind = shape_and_type(item)
-        declared = math.prod(shape) * kind.itemsize
+        declared = max(item.nbytes, math.prod(shape) * kind.itemsize)
     if declared > most:
         problem = f"declares {declared} bytes, more than a file of {os.path.getsize(path)} bytes can hold"
     if problem:

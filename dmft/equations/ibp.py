@@ -95,13 +95,13 @@ def assumed_variance(by, spread):
 
 @register_jitable
 def least_strength(by, n, trace):
-    """The least eps: ridge_floor of the mean of Q's diagonal."""
+    """The least eps: ridge_floor of the mean of Q's diagonal over times (of networks, summed over units)."""
     return by.ridge_floor * trace / (n + 1)
 
 
 @register_jitable
 def strength_of(by, share, g_squared, n, s2, trace):
-    """eps, of the trace of Q. Where nothing is left to learn (g = 0) Q alone would be singular. Eq. [ibp]."""
+    """eps. Where nothing is left to learn (g = 0) Q alone would be singular. Eq. [ibp]."""
     sampled, least = share * g_squared / s2, least_strength(by, n, trace)  # [ibp]
     return least if least > sampled else sampled
 

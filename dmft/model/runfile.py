@@ -21,7 +21,6 @@ from dmft.core import schema
 from dmft.core.errors import RunError, UserError, did_you_mean
 from dmft.core.notebook import html_card
 from dmft.core.schema import boolean, choice, integer, number, option, text
-from dmft.core.text import visible
 from dmft.model import registry
 from dmft.model.algorithm import AlgorithmConfig, check_algorithm
 from dmft.model.data import data_text, is_known, is_sampled, unknown_part
@@ -297,12 +296,12 @@ def _used(section: Any) -> dict[str, Any]:
 
 # Keys that name an object, and so decide which other keys are used.
 ROLES = {"problem": ("loss", "data", "start", "constraint", "labels"), "algorithm": ("kind", "minibatch", "update")}
-_BLANK: dict[str, dict[str, Any]] = {"problem": {"alpha": 1.0}, "algorithm": {"learning_rate": 1.0, "t_max": 1.0}}
+_BLANK: dict[str, dict[str, Any]] = {"problem": {"alpha": 1.0}, "algorithm": {"kind": "gd", "learning_rate": 1.0, "t_max": 1.0}}
 
 
 def _blank(home: str, table: Mapping[str, Any]) -> Any:
     """A section with only the names of a table that is not checked yet, so that it can be asked which keys are used."""
-    return SECTIONS[home](**_BLANK[home], **{key: table[key] for key in ROLES[home] if key in table})
+    return SECTIONS[home](**_BLANK[home] | {key: table[key] for key in ROLES[home] if key in table})
 
 
 def _drop_unused(tables: dict[str, Any], given: set[tuple[str, ...]]) -> None:
@@ -383,7 +382,7 @@ def _check_names(home: str, section: Any, source: str) -> None:
     for role in ROLES[home]:
         value = getattr(section, role)
         if value != defaults[role] and role != "loss" and role not in unused and registry.find(role, value) is None:
-            raise RunError(visible(f'{source}: [{home}] {role} = "{registry.name_of(value)}": {registry.unknown(role, value)}'))
+            raise RunError(f'{source}: [{home}] {role} = "{registry.name_of(value)}": {registry.unknown(role, value)}')
 
 
 def changes(old: Run, new: Run) -> list[tuple[str, Any, Any]]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dmft.core.courses import LONG_COURSE
 from dmft.core.parallel import Comm
 from dmft.core.progress import time_text
 from dmft.model.data import data_of, make_start
@@ -58,6 +59,7 @@ DISK = 100e6               # bytes a second to a busy shared file system
 # Bytes of a packed checkpoint for each of a march in blocks: measured 0.55 to 0.85 after 3000 steps of gradient descent, SGD and
 # Langevin, 0.51 after 30 000 of gradient descent.
 PACKED = 0.7
+PACKED_CURVES = 0.6  # of long curves: measured 0.42 to 0.55 of gradient descent
 POLL_SECONDS = 0.5                 # s between two polls of the stop signals by the simulator or by several ranks, at most
 
 
@@ -229,7 +231,8 @@ def _theory(run: Run, ranks: int, cores: int) -> Cost:
     replica = work * groups / (ranks * cores) + alone
     curves = STEP_CURVES * (steps + 1) * _replicas(run)
     kept = SNAPSHOTS_HELD * snapshot_bytes(run) + 8.0 * (12 * min(steps + 1, 1000) ** 2 + curves)
-    return Cost(START + rounds * replica, PROCESS + held + kept, state * groups + kept,
+    packed = 8.0 * curves * (1.0 - PACKED_CURVES) if steps + 1 >= LONG_COURSE else 0.0
+    return Cost(START + rounds * replica, PROCESS + held + kept, state * groups + kept - packed,
                 max(replica / polls, POLL_SECONDS))
 
 

@@ -178,7 +178,7 @@ def unexplained(path: Path) -> list[str]:
         if any(word in name for word in halves):
             continue
         if "columns/" in name and array.ndim > 1:  # NaN before the waiting time
-            array = array[stored.arrays["columns/t"][:, None] >= stored.arrays["columns/t_w"]]
+            array = array[..., stored.arrays["columns/t"][:, None] >= stored.arrays["columns/t_w"]]
         if diverged.size and array.ndim and len(array) == len(diverged):
             array = array[~diverged]
         if not np.isfinite(array).all():

@@ -196,6 +196,10 @@ def test_a_long_course_comes_back(count):
     for damaged in (stream[:15], stream[8:], stream[:-1]):
         with pytest.raises(ValueError):
             unpack_course(damaged, count)
+    single = np.concatenate([stream[:16], pack(course[:0].reshape(0, NUMBERS_OF_LINE).astype(np.float32), packing._course_guide())])
+    if not count:
+        with pytest.raises(ValueError, match="another type"):
+            unpack_course(single, count)
     if count > NUMBERS_OF_LINE:
         assert len(stream) < 0.5 * course.nbytes
         assert len(pack_course(np.random.default_rng(9).normal(size=count))) > 0.95 * course.nbytes  # twin: no course

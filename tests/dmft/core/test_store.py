@@ -300,3 +300,13 @@ def test_what_is_no_packed_curve_is_refused(tmp_path, stream, words):
         writer.file["m"].attrs[COURSE] = True
     with pytest.raises(FileError, match=words):
         store.load(tmp_path / "a.h5")
+
+
+def test_a_stream_of_a_declared_terabyte_is_refused(tmp_path):
+    """Whatever it says of the curve in it."""
+    with store.Writer(tmp_path / "a.h5", "theory", "", {}) as writer:
+        item = writer.file.create_dataset("m", (1 << 40,), np.uint8, chunks=(1 << 16,))
+        item[:8] = np.array([3], np.int64).view(np.uint8)
+        item.attrs[COURSE] = True
+    with pytest.raises(FileError, match="declares"):
+        store.load(tmp_path / "a.h5")

@@ -121,7 +121,22 @@ def test_the_ridge_grows_with_the_share_that_has_tangents():
     for share in (1.0, 0.1):
         assert weights.ridge_strength(3.0, share, 1e6) == pytest.approx(share * 3.0 / ESTIMATOR.ridge_prior, rel=1e-6)
     assert weights.ridge_strength(3.0, 0.1, 0.0) == 0.0
-    assert 0 < weights.ridge_strength(0.0, 0.1, 1.0) < 20 * ESTIMATOR.ridge_floor
+
+
+@pytest.mark.parametrize("per_level", [None, 4])
+def test_the_least_ridge_is_of_the_mean_of_the_diagonal_of_Q(per_level):
+    """Where nothing is left to learn: over all times, those in blocks too, whose diagonal stands for that of their steps."""
+    run = make_run(ALGORITHMS["gd"], steps=24)
+    march = March(Experiment.from_run(run), Sampling(64, 1, (0,), BARE | {"ibp"}, 1.0), per_level, Wanted.plain(24), Comm())
+    for _ in range(20):
+        march.step()
+    weights = march.weights
+    state, history = weights.state, weights.history
+    order = history.order
+    diagonal = np.diagonal(state.Q)[order] / history.size[order]
+    assert weights.n == 20 and (per_level is None) == (len(order) == 20)
+    want = ESTIMATOR.ridge_floor * (diagonal.sum() + state.now.Q_now) / 21
+    assert weights.ridge_strength(0.0, 0.1, 1.0) == pytest.approx(want, rel=1e-12)
 
 
 def _left(weights, row):
@@ -375,7 +390,7 @@ def test_the_control_variate_stays_on_a_convex_loss(loss, late):
 def test_the_loss_stays_away_once_it_is_gone(floor):
     """Persistent SGD long after m = 1, with a history in blocks: what these cost the identity must not be divided by next to
     nothing. While the ridge took noise to be spread evenly over time, the loss was 2e-20 at t = 150 and 5e-6 at t = 175 with a
-    floor of 1e-13; a mutation of that name tells what else sees it."""
+    floor of 1e-13 (the mutation "identity takes noise to be spread evenly over time")."""
     run = dmft.parse_run("""
 [problem]
 alpha = 3.0

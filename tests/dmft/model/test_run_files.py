@@ -70,6 +70,8 @@ SLIPS = [
     ("problem.constraint=ridge", ["missing key 'ridge'", 'constraint = "ridge"']),
     ('problem.constraint=""', ['constraint = ""', "known: sphere, ridge"]),
     ('problem.constraint="\\u0080"', ['constraint = "\\x80"', "known: sphere, ridge"]),
+    ('problem.loss="\\u0080"', ['loss = "\\x80"', "phase_retrieval"]),
+    ('problem.constraint={kind="sphere", "\\u0080"=1}', ["\\x80", "sphere"]),
     ("problem.loss=phase_retreival", ["loss", "did you mean 'phase_retrieval'"]),
     ("algorithm.kind=gdd", ['kind = "gdd"', "gd, sgd, persistent_sgd, langevin"]),
     ("algorithm.minibatch=bernoulli", ["minibatch", "is not used with kind = \"persistent_sgd\"", "remove it"]),
@@ -276,3 +278,8 @@ def test_waiting_times_that_make_no_sense(demo_text, value, words):
     with pytest.raises(RunError, match=words) as error:
         Wanted.of(parse_run(demo_text, overrides=[f"theory.waiting_times={value}"]))
     assert "waiting_times" in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_mini_batch_without_a_kind_asks_for_the_kind(demo_text):
+    with pytest.raises(RunError, match="missing key 'kind'"):
+        parse_run(demo_text, "demo.toml", [Unset("algorithm.kind"), "algorithm.minibatch=bernoulli"])
