@@ -25,6 +25,7 @@ ALGORITHMS = {
     "persistent and hot": {"kind": "persistent_sgd", "batch_fraction": 0.5, "persistence": 0.5, "temperature": 0.3},
 }
 CONSTRAINTS = {"sphere": {"constraint": "sphere"}, "ridge": {"constraint": "ridge", "ridge": 0.3}}
+BARE = frozenset({"sobol", "weights"})  # parts of the variance reduction without those that complete a row
 # Where mini-batches or heat keep stirring, M_C is well conditioned; elsewhere it is nearly singular.
 SMOOTH = ("gd", "langevin, then cold")
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import dmft
 from dmft.core.parallel import Comm
 from dmft.equations import ibp
 from dmft.equations.kernels import Wanted
@@ -19,13 +17,11 @@ from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.equations.weights import Row, WeightDynamics
 from dmft.model.experiment import Experiment
 from dmft.samples.sampling import PARTS, Sampling
-from dmft.solvers.blocks import blocks_for, estimators_of
+from dmft.solvers.blocks import blocks_for
 from dmft.solvers.guess import Guess
 from dmft.solvers.iterate import Iteration, Options
 from dmft.solvers.march import March
-from tests.solver_cases import ALGORITHMS, CONSTRAINTS, make_iteration, make_march, make_run
-
-BARE = frozenset({"sobol", "weights"})
+from tests.solver_cases import ALGORITHMS, BARE, CONSTRAINTS, make_iteration, make_march, make_run
 
 
 @contextmanager
@@ -47,21 +43,12 @@ def rows_seen(see: Callable[[WeightDynamics, Row, ibp.IdentityResidual], object]
         yield
 
 
-def marched(run, parts, samples: int, seed: int = 1, tangents: float = 1.0, per_level: int | None = None) -> March:
-    experiment = Experiment.from_run(run)
-    sampling = Sampling(samples, seed, (0,), frozenset(parts), tangents, estimator=Estimator(least_carriers=16))
-    march = March(experiment, sampling, per_level, Wanted.plain(experiment.steps), Comm())
-    while not march.done:
-        march.step()
-    return march
-
-
 @pytest.mark.parametrize("constraint", CONSTRAINTS)
 @pytest.mark.parametrize("algorithm", ["gd", "sgd", "sgd with replacement", "persistent", "persistent and hot"])
 def test_the_identity_holds(algorithm, constraint):
     """What raw rows fail it by falls with the number of samples: at early times, where tangents are tame, e_j is noise alone."""
     run = make_run(ALGORITHMS[algorithm], CONSTRAINTS[constraint], steps=12)
-    gaps = np.array([[marched(run, {"sobol", "weights", "ibp"}, samples, seed).curves["nu_gap"][6:12]
+    gaps = np.array([[make_march(run, samples, seed=seed, parts=BARE | {"ibp"}, tangents=1.0).curves["nu_gap"][6:12]
                       for seed in range(12)] for samples in (256, 4096)])
     mean, error = gaps.mean(axis=1), gaps.std(axis=1, ddof=1) / np.sqrt(12)
     assert np.abs(mean / error).max() < 6  # Student's t with 11 degrees of freedom: |t| > 6 in 9e-5 of cases
@@ -114,31 +101,6 @@ def test_the_correction_is_the_ridge_solve(per_level, largest):
     assert sizes.max() == largest and corrections.max() > 1e-2
 
 
-def test_the_ridge_grows_with_the_share_that_has_tangents():
-    """eps = (K_T/K) <g^2>/s2: overlaps of all K samples are as sharp however few have tangents, and fewer of these deserve less
-    trust."""
-    weights = marched(make_run(ALGORITHMS["gd"], steps=10), BARE | {"ibp"}, 64).weights
-    for share in (1.0, 0.1):
-        assert weights.ridge_strength(3.0, share, 1e6) == pytest.approx(share * 3.0 / ESTIMATOR.ridge_prior, rel=1e-6)
-    assert weights.ridge_strength(3.0, 0.1, 0.0) == 0.0
-
-
-@pytest.mark.parametrize("per_level", [None, 4])
-def test_the_least_ridge_is_of_the_mean_of_the_diagonal_of_Q(per_level):
-    """Where nothing is left to learn: over all times, those in blocks too, whose diagonal stands for that of their steps."""
-    run = make_run(ALGORITHMS["gd"], steps=24)
-    march = March(Experiment.from_run(run), Sampling(64, 1, (0,), BARE | {"ibp"}, 1.0), per_level, Wanted.plain(24), Comm())
-    for _ in range(20):
-        march.step()
-    weights = march.weights
-    state, history = weights.state, weights.history
-    order = history.order
-    diagonal = np.diagonal(state.Q)[order] / history.size[order]
-    assert weights.n == 20 and (per_level is None) == (len(order) == 20)
-    want = ESTIMATOR.ridge_floor * (diagonal.sum() + state.now.Q_now) / 21
-    assert weights.ridge_strength(0.0, 0.1, 1.0) == pytest.approx(want, rel=1e-12)
-
-
 def _left(weights, row):
     """(free Q - x)/eta of a row, the side of the identity that the response gives."""
     unscaled = weights.beside().unscaled(row)
@@ -146,39 +108,10 @@ def _left(weights, row):
     return ((weights.free * state.Q_row - unscaled.x) / eta, (weights.free * state.now.Q_now - unscaled.x_now) / eta)
 
 
-@pytest.mark.parametrize("carriers, samples, trusted", [(512, 8192, 512), (8192, 8192, 512), (512, 1024, 128), (64, 64, 64),
-                                                         (8192, 131_072, 1024)])
-def test_how_many_tangents_are_trusted(carriers, samples, trusted):
-    assert ibp.trusted_share(carriers, samples) == trusted / samples
-
-
-@pytest.mark.parametrize("loss, trusted", [("phase_retrieval", 1 / 16), ("linear", 1.0)])
-def test_where_no_tangent_grows_all_are_trusted(loss, trusted):
-    experiment = Experiment.from_run(make_run({"kind": "sgd", "batch_fraction": 0.5}, {"loss": loss}, steps=2))
-    use = estimators_of(experiment, Sampling(4096, 1, (0,), frozenset(PARTS), 1.0))
-    assert (use.share, use.trusted) == (1.0, trusted)
-
-
-@pytest.mark.slow
-def test_tangents_on_all_samples_hardly_move_the_mean(monkeypatch):
-    """Persistent SGD, alpha = 2, m(2) with tangents on all samples against an eighth of them, 12 seeds: -0.0019(6). Twin: trusted
-    as much as their number seems to deserve, bounded tangents raise it by 0.0090(14). The bound is half of that: 4 errors from the
-    one and 3 from the other, on fixed seeds."""
-    run = make_run(ALGORITHMS["persistent"] | {"persistence": 1.0}, {"alpha": 2.0, "m0": 0.5}, steps=50, eta=0.04)
-
-    def mean(tangents: float) -> float:
-        return float(np.mean([marched(run, PARTS, 4096, 100 + seed, tangents, per_level=16).curves["m"][-1] for seed in range(12)]))
-
-    few = mean(1 / 8)
-    assert abs(mean(1.0) - few) < 0.0045
-    monkeypatch.setattr("dmft.solvers.blocks.trusted_share", lambda carriers, samples, by: carriers / samples)
-    assert mean(1.0) - few > 0.0045
-
-
 def test_a_linear_loss_keeps_its_exact_response():
     """All samples respond alike: there is nothing to correct, and m has no Monte-Carlo noise."""
     run = make_run({"kind": "gd"}, {"loss": "linear", "constraint": "ridge", "ridge": 0.2}, steps=30)
-    few, many = (marched(run, {"ibp", "stein"}, samples) for samples in (40, 200))
+    few, many = (make_march(run, samples, parts={"ibp", "stein"}, tangents=1.0) for samples in (40, 200))
     assert_allclose(few.kernels["R"], many.kernels["R"], atol=1e-12)
     assert_allclose(few.curves["m"], many.curves["m"], atol=1e-12)
 
@@ -187,7 +120,7 @@ def test_coefficients_that_follow_the_samples_are_seen():
     """Twin: a correction that fits what these very samples fail the identity by, as a regression would, and not by the noise of the
     tangents, which have none here, spoils a response that is exact. Measured: R is off by 0.16 and m by 0.046, with 40 samples."""
     run = make_run({"kind": "gd"}, {"loss": "linear", "constraint": "ridge", "ridge": 0.2}, steps=30)
-    right = marched(run, {"ibp", "stein"}, 40)
+    right = make_march(run, 40, parts={"ibp", "stein"}, tangents=1.0)
 
     def fit(weights, raw, residual):
         def through_fields(row):
@@ -197,7 +130,7 @@ def test_coefficients_that_follow_the_samples_are_seen():
         weights.row = done._replace(mu=done.mu + through_fields(done) - through_fields(raw))  # what [stein] makes of it
 
     with rows_seen(fit):
-        fitted = marched(run, {"ibp", "stein"}, 40)
+        fitted = make_march(run, 40, parts={"ibp", "stein"}, tangents=1.0)
     assert np.abs(fitted.kernels["R"] - right.kernels["R"]).max() > 0.05
     assert np.abs(fitted.curves["m"] - right.curves["m"]).max() > 0.01
 
@@ -208,7 +141,7 @@ def frozen():
     spoils, from paths under kernels that are held fixed (one sweep of the iteration), over seeds."""
     run = make_run({"kind": "gd"}, {"alpha": 2.0, "m0": 0.5}, steps=50, eta=0.04)
     experiment, grid = Experiment.from_run(run), Wanted.plain(50)
-    solved = marched(run, BARE | {"ibp"}, 4096, 99, 0.1)
+    solved = make_march(run, 4096, seed=99, parts=BARE | {"ibp"})
     M_C, K_R = np.tril(solved.kernels["M_C"]), experiment.eta_0 * np.tril(solved.kernels["M_R"], -1)
     guess = Guess(solved.curves["delta_nu"], solved.curves["mu"], M_C, K_R)
 
@@ -278,70 +211,6 @@ def test_carriers_are_dealt_out_to_all_blocks():
             assert [part.carrier_lines.start for part in parts[1:]] == [part.carrier_lines.stop for part in parts[:-1]]
 
 
-@pytest.fixture(scope="module")
-def last():
-    """last(keys, steps, seeds, prior, curve): the last of C(t, 0) or m, over seeds, from m0 = 0.2 with a ridge of this prior."""
-    def found(keys, steps: int, seeds: range, prior: float, curve: str) -> np.ndarray:
-        run, values = make_run(keys, {"m0": 0.2}, steps=steps, eta=0.04), []
-        for seed in seeds:
-            sampling = Sampling(1000, seed, (0,), frozenset(PARTS), 1 / 8, Estimator(ridge_prior=prior))
-            march = March(Experiment.from_run(run), sampling, 12, Wanted.plain(steps), Comm(), np.float32)
-            while not march.done:
-                march.step()
-            values.append(march.columns["C"][-1, 0] if curve == "C" else march.curves["m"][-1])
-        return np.array(values)
-
-    return found
-
-
-@pytest.mark.long
-@pytest.mark.statistical
-def test_the_ridge_hardly_moves_the_memory_of_the_start(last):
-    """C(t, 0) at t = 16, n = 400, of GD that stays on its plateau, over four seeds: with an eighth of eps it is 0.001(3) higher.
-    With s2 spread evenly over time, so that eps of early steps grows as n, it was 0.039, and fell with every doubling of t. Twin:
-    256 times eps makes it 0.128(8) lower."""
-    remembered, prior = partial(last, ALGORITHMS["gd"], 400, range(1, 5), curve="C"), ESTIMATOR.ridge_prior
-    default = remembered(prior=prior)
-    assert abs((remembered(prior=8 * prior) - default).mean()) < 0.015
-    assert (remembered(prior=prior / 256) - default).mean() < -0.05
-
-
-@pytest.mark.long
-@pytest.mark.statistical
-def test_the_ridge_hardly_moves_m_of_persistent_sgd(last):
-    """m(5) over twelve seeds, with 1000 samples: with an eighth of eps it is 0.005(3) lower. Twin: eight times eps, about what late
-    steps had while s2 was spread evenly over the logarithm of time, makes it 0.026(5) higher."""
-    m, prior = partial(last, ALGORITHMS["persistent"] | {"persistence": 1.0}, 125, range(1, 13), curve="m"), ESTIMATOR.ridge_prior
-    default = m(prior=prior)
-    assert abs((m(prior=8 * prior) - default).mean()) < 0.013
-    assert (m(prior=prior / 8) - default).mean() > 0.013
-
-
-def test_a_past_that_noise_made_indefinite():
-    """Near m = 1 noise can leave Q with a negative eigenvalue. eps is then raised until Q + eps S is positive, and no further than
-    it must; it stays there for a while, and comes down when Q is sound again."""
-    run = make_run(ALGORITHMS["gd"], steps=12)
-    march = March(Experiment.from_run(run), Sampling(64, 1, (0,), BARE | {"ibp"}, 1.0), None, Wanted.plain(12), Comm())
-    for _ in range(8):
-        march.step()
-    weights, slots = march.weights, march.history.slots
-    state, order, sound = weights.state, march.history.order, march.weights.state.Q.copy()
-    state.Q[order[3], order[4]] = state.Q[order[4], order[3]] = 1.5 * state.Q[order[3], order[3]]
-    S = np.sqrt(march.history.first[order] + 1.0)
-    lowest = -np.linalg.eigvalsh(state.Q[np.ix_(order, order)] / np.outer(S, S))[0]
-    row, residual = Row(1.0, 0.0, 1.0, np.zeros(slots), np.zeros(slots)), ibp.IdentityResidual(np.full(slots, 0.1), 0.1, 0.1)
-    state.now.ridge_from = 0
-    done = weights.corrected(row, residual, 1e-3)
-    assert lowest > 0.05 and lowest < state.now.ridge_eps < 4 * lowest
-    assert np.isfinite(done.K_R).all() and np.abs(done.K_R).max() < 10
-    state.Q[:], state.now.ridge_from = sound, 0
-    weights.corrected(row, residual, 1e-3)
-    assert state.now.ridge_eps > lowest
-    for _ in range(1000):
-        weights.corrected(row, residual, 1e-3)
-    assert state.now.ridge_eps < 2e-3
-
-
 @pytest.mark.parametrize("faint", [ESTIMATOR.control_fade_gradient, 0.0], ids=["", "the control variate stays"])
 def test_the_multiplier_vanishes_with_the_gradient(faint):
     """Persistent SGD finds the teacher, and nu_hat, a gradient's average, goes to zero with the loss: below 1e-4 it is 0.009
@@ -383,28 +252,3 @@ def test_the_control_variate_stays_on_a_convex_loss(loss, late):
     experiment = Experiment.from_run(make_run(ALGORITHMS["gd"], {"loss": loss}, steps=4))
     march = March(experiment, Sampling(16, 1, (0,), frozenset(PARTS)), None, Wanted.plain(4), Comm())
     assert march.use.stein and march.use.late == late
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("floor", [ESTIMATOR.ridge_floor, 1e-13])
-def test_the_loss_stays_away_once_it_is_gone(floor):
-    """Persistent SGD long after m = 1, with a history in blocks: what these cost the identity must not be divided by next to
-    nothing. While the ridge took noise to be spread evenly over time, the loss was 2e-20 at t = 150 and 5e-6 at t = 175 with a
-    floor of 1e-13 (the mutation "identity takes noise to be spread evenly over time")."""
-    run = dmft.parse_run("""
-[problem]
-alpha = 3.0
-m0 = 0.2
-[algorithm]
-kind = "persistent_sgd"
-learning_rate = 0.01
-t_max = 200.0
-batch_fraction = 0.5
-persistence = 2.0
-[theory]
-samples = 4096
-replicas = 1
-""")
-    theory = dmft.solve(run, quiet=True, estimator=replace(ESTIMATOR, ridge_floor=floor))
-    late = theory.loss[theory.t > 160.0]
-    assert theory.loss[theory.t <= 150.0].min() < 1e-15 and late.max() < 1e-14
