@@ -26,16 +26,16 @@ from dmft.core.device import Gpu, gpu  # noqa: E402
 from dmft.core.errors import UserError  # noqa: E402
 from dmft.core.parallel import Comm  # noqa: E402
 from dmft.equations.kernels import Wanted  # noqa: E402
-from dmft.samples.card_steps import LAUNCHED_AHEAD  # noqa: E402
+from dmft.samples.card_steps import VISIT  # noqa: E402
 from dmft.samples.gpu import Card, GpuSamples  # noqa: E402
-from dmft.samples.launches import Tiling  # noqa: E402
 from dmft.samples.sampling import PARTS, Sampling  # noqa: E402
+from dmft.samples.tiling import Tiling  # noqa: E402
 from dmft.solvers.blocks import step_together  # noqa: E402
 from dmft.solvers.march import March  # noqa: E402
 
 MANY = 100_000  # samples of a large solution
-LATE = 10 * LAUNCHED_AHEAD  # steps at the end whose time is taken
-LOOKED_AT = 6 * LAUNCHED_AHEAD  # steps whose kernels are timed one by one
+LATE = 4 * VISIT  # steps at the end whose time is taken
+LOOKED_AT = 2 * VISIT  # steps whose kernels are timed one by one
 ROUNDS = 2  # of both ways
 
 
@@ -47,7 +47,7 @@ class ByTheHost(March):
 
 
 def marches(kind: type[March], steps: int, samples: int, solutions: int, card: Gpu) -> list[March]:
-    p, company = problem(GD, steps, m0=0.5), Card(card, LAUNCHED_AHEAD)
+    p, company = problem(GD, steps, m0=0.5), Card(card, VISIT)
     return [kind(p, Sampling(samples, 1, (k,), frozenset(PARTS), SHARE), BLOCKS_PER_LEVEL, Wanted.plain(p.steps), Comm(),
                  np.float32, company) for k in range(solutions)]
 

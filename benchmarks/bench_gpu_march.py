@@ -3,9 +3,9 @@
 python benchmarks/bench_gpu_march.py [STEPS [SAMPLES]]      (default: 10000 100000)
 
 One solution alone, two and eight in one process (where the host does the equations, with NUMBA_NUM_THREADS threads). A step is one
-of all solutions, over the last hundred, when the history is full. The share of the bandwidth counts what the kernels of a step have
-to read at least, each array once in every kernel. Then, in turn, eight solutions and one, with few samples each: do eight cost what
-one costs?
+of all solutions, over the last 256 or more, when the history is full. The share of the bandwidth counts what the kernels of a step
+have to read at least, each array once in every kernel. Then, in turn, eight solutions and one, with few samples each: do eight cost
+what one costs?
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from dmft.core.errors import UserError  # noqa: E402
 from dmft.core.parallel import Comm  # noqa: E402
 from dmft.equations.history import History  # noqa: E402
 from dmft.equations.kernels import Wanted  # noqa: E402
-from dmft.samples.card_steps import LAUNCHED_AHEAD  # noqa: E402
+from dmft.samples.card_steps import VISIT  # noqa: E402
 from dmft.samples.gpu import Card  # noqa: E402
 from dmft.samples.sampling import PARTS, Sampling  # noqa: E402
 from dmft.solvers.blocks import step_together  # noqa: E402
 from dmft.solvers.march import March  # noqa: E402
 
 SOLUTIONS = 8  # at a time
-LATE = 100  # steps at the end whose time is taken
+LATE = 2 * VISIT  # steps at the end, about, whose time is taken
 FEW = 4000  # samples of a small solution
 ROUNDS = 3  # of runs with SOLUTIONS solutions and with one
 BLOCKS_PER_LEVEL = 12  # of the history
@@ -62,7 +62,7 @@ def marched(case: Case, card: Gpu) -> Took:
     """The marches of a case, all at a time."""
     samplings = [Sampling(case.samples, 1, (k,), frozenset(PARTS), SHARE) for k in range(case.solutions)]
     p = problem(case.algorithm, case.steps, m0=0.5)
-    company = Card(card, LAUNCHED_AHEAD)
+    company = Card(card, VISIT)
     marches = [March(p, sampling, BLOCKS_PER_LEVEL, Wanted.plain(p.steps), Comm(), np.float32, company) for sampling in samplings]
     step_together(marches, Comm())  # compiles
     card.wait()
@@ -82,7 +82,7 @@ def marched(case: Case, card: Gpu) -> Took:
 
 def bytes_read(case: Case) -> float:
     """What a step of one solution has to read at least, in the mean over the last ones: of the past G and H in the sums, H, X and Y
-    in the step after them; of the tangents every row from a source on, and the present row four times (bounds, sums, next row,
+    in the step after them; of the tangents every row from a source on, and the present row four times (its totals, sums, next row,
     storing it); two blocks of each when they merge; of the state 9 numbers of a sample for the loss, one in the sums, 8 for its
     step."""
     history, seen = History(case.steps, BLOCKS_PER_LEVEL, pins=Wanted.plain(case.steps).pins), []

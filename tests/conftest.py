@@ -50,10 +50,10 @@ def nothing_left_registered():
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Backwards go the tests that launch all kernels."""
+    """Backwards go the tests that launch all kernels, and those that are marked."""
     def wanted(item: pytest.Item) -> bool:
-        chosen = getattr(item, "callspec", None)
-        return not (chosen and chosen.params.get("card") == "backwards") or item.nodeid.split("[")[0] in ALL_KERNELS
+        chosen, both = getattr(item, "callspec", None), item.get_closest_marker("backwards")
+        return not (chosen and chosen.params.get("card") == "backwards") or bool(both) or item.nodeid.split("[")[0] in ALL_KERNELS
 
     left_out = [item for item in items if not wanted(item)]
     items[:] = [item for item in items if wanted(item)]

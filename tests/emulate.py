@@ -3,8 +3,9 @@
 `HostGpu` stands in for dmft.core.device.Gpu: arrays are NumPy arrays, and a source is compiled by the host's C++
 compiler behind a few definitions. The threads of a block are coroutines that take turns: each runs to its next
 barrier and continues when all have arrived. Shuffles and votes are barriers of a warp. Blocks run one after the other.
-A card promises no order between barriers, so `HostGpu(backwards=True)` begins with the last thread and the last block: what depends
-on who comes first comes out wrong in one of the two orders. NVIDIA's compiler reads every source as well, where it is installed.
+A card promises no order between barriers, so `HostGpu(backwards=True)` begins with the last thread and the last block, and does
+what goes on beside a queue as late as it may: what depends on who comes first comes out wrong in one of the two orders. NVIDIA's
+compiler reads every source as well, where it is installed.
 """
 
 from __future__ import annotations
@@ -255,10 +256,11 @@ class HostMirror:
 
 
 class HostQueue:
-    """What numerics ask of a Queue. As on a card, launches of a name are recorded with their arguments and then replayed."""
+    """What numerics ask of a Queue. As on a card, launches of a name are recorded with their arguments and then replayed. late:
+    what goes on beside others is done when it is waited for, not at once."""
 
-    def __init__(self):
-        self._recorded, self._waiting, self._ended = {}, [], 0
+    def __init__(self, late=False):
+        self._recorded, self._waiting, self._ended, self._late, self._aside = {}, [], 0, late, {}
 
     def run(self, name, launches, record=True):
         global _recording
@@ -266,6 +268,7 @@ class HostQueue:
             self._recorded[name] = _recording = []
             launches()
             _recording = None
+            assert not any(self._aside.values()), "what goes on beside a queue is not waited for"
         self.replay(self._recorded[name] if record else [launches])
 
     def replay(self, launched):
@@ -275,10 +278,24 @@ class HostQueue:
             work()
         _waiting = None
 
-    def beside(self, *launches):
-        for each in launches:
-            each()
-        return [lambda: None for _ in launches]
+    def beside(self, side, launches):
+        """At once, or as late as may be."""
+        global _recording
+        if not self._late:
+            launches()
+            return lambda: None
+        before, _recording = _recording, []
+        launches()
+        found, _recording = _recording, before
+        waiting = self._aside.setdefault(side, [])
+        waiting.append(found)
+
+        def done():
+            while any(each is found for each in waiting):
+                for work in waiting.pop(0):
+                    _launched(work)
+
+        return done
 
     def mark(self):
         return partial(self._end, self._ended + len(self._waiting))
@@ -293,7 +310,8 @@ class HostQueue:
 
 
 class HostGpu:
-    """What numerics ask of a Gpu, on the host. backwards: the last thread comes first, and the last block."""
+    """What numerics ask of a Gpu, on the host. backwards: the last thread comes first, and the last block, and last what goes on
+    beside a queue."""
 
     name = "emulated"
     shared_bytes = 8 << 15  # of the array `shared` above
@@ -317,7 +335,7 @@ class HostGpu:
         return HostMirror(shape, dtype)
 
     def queue(self, urgent=False):
-        return HostQueue()
+        return HostQueue(self.backwards)
 
     def get(self, array):
         return np.array(array)

@@ -13,9 +13,9 @@ SIMULATOR, SIMULATED_NETWORKS = "sgd_sim/test_gpu_simulator.py::", "sgd_sim/test
 # test: {source: kernels}
 LAUNCHED = {
     f"{MARCH}test_single_precision_tangents[emulated]": {
-        "dmft/samples/cuda/march.cu": "fields bounds row_sums move next_tangents merge_columns merge_rows",
+        "dmft/samples/cuda/march.cu": "fields response_totals row_sums move next_tangents merge_columns merge_rows",
         "dmft/core/cuda/exact_sum.cuh": "exact_totals",
-        "dmft/equations/cuda/equations.cu": "row_and_step noise_given_past enter_step"},
+        "dmft/equations/cuda/equations.cu": "ask_for_matrices row_and_step noise_given_past enter_step"},
     f"{MARCH}test_rows_of_a_random_start[emulated-sobol alone]": {
         "dmft/samples/cuda/march.cu": "overlap_terms", "dmft/samples/cuda/common.cuh": "add_parts"},
     "dmft/model/test_sample_averages.py::test_lost_samples_count_with_zero[emulated]": {"dmft/samples/cuda/march.cu": "averages"},

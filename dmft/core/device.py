@@ -53,6 +53,9 @@ class Mirror:
             runtime.memcpyAsync(to, source, self.host.nbytes, getattr(runtime, f"memcpy{kind}"), queue.ptr)
 
 
+QUEUE_SIDES = 3  # of a queue, beside which they go on; what they launch has priority
+
+
 class Queue:
     """Launches of one solution, one after the other; the card may work on several queues at a time. What is launched outside of any
     queue waits for all of them, and they for it."""
@@ -60,9 +63,10 @@ class Queue:
     def __init__(self, cupy: Any, urgent: bool):
         self._cupy = cupy
         try:
-            self._stream, self._side = (cupy.cuda.Stream(priority=-1 if urgent else 0) for _ in range(2))
+            self._stream = cupy.cuda.Stream(priority=-1 if urgent else 0)
+            self._sides = [cupy.cuda.Stream(priority=-1) for _ in range(QUEUE_SIDES)]
         except TypeError:  # older versions of CuPy have no priorities: the queue waits its turn then
-            self._stream, self._side = cupy.cuda.Stream(), cupy.cuda.Stream()
+            self._stream, *self._sides = (cupy.cuda.Stream() for _ in range(1 + QUEUE_SIDES))
         self._recorded: dict[Hashable, Any] = {}
 
     def run(self, name: Hashable, launches: Callable[[], None], record: bool = True) -> None:
@@ -78,16 +82,15 @@ class Queue:
                 self._recorded[name] = self._stream.end_capture()
             self._recorded[name].launch()
 
-    def beside(self, *launches: Callable[[], None]) -> list[Callable[[], None]]:
-        """Within `run`: let the card do what these functions launch, one after the other, beside what follows. The functions that
-        come back, the last of which must be called, make what follows them wait for each."""
-        self._side.wait_event(self._stream.record())
-        done: list[Callable[[], None]] = []
-        with self._side:
-            for each in launches:
-                each()
-                done.append(partial(self._stream.wait_event, self._side.record()))
-        return done
+    def beside(self, side: int, launches: Callable[[], None]) -> Callable[[], None]:
+        """Within `run`: let the card do what a function launches beside what follows, once what stands before is done, and what the
+        same side was given before. The function that comes back makes what follows it wait; that of the last one of a side must be
+        called."""
+        stream = self._sides[side]
+        stream.wait_event(self._stream.record())
+        with stream:
+            launches()
+            return partial(self._stream.wait_event, stream.record())
 
     def mark(self) -> Callable[[], object]:
         """A function that waits until everything is done that is in the queue now."""

@@ -42,7 +42,7 @@ from dmft.equations.recursion import (
     merge_vector,
     row_products,
 )
-from dmft.equations.rows import LOST, SCALARS, InUse, escaped, estimate, too_many, unbounded
+from dmft.equations.rows import LOST, SCALARS, InUse, escaped, estimate, noise_row, too_many, unbounded
 from dmft.equations.state import (
     CHI_WEIGHTS,
     ESTIMATING,
@@ -61,7 +61,7 @@ from dmft.equations.steps import given_past, noise_into_past, row_steps, scaled,
 from dmft.model.constraints import Constraint, Sphere
 
 EQUATION_SOURCES = Path(__file__).parent / "cuda"
-EQUATION_KERNELS = ("exact_totals", "row_and_step", "noise_given_past", "enter_step")
+EQUATION_KERNELS = ("exact_totals", "ask_for_matrices", "row_and_step", "noise_given_past", "enter_step")
 MOST_SLOTS = 1024  # of a full history: what is written out for a whole row gets long
 KEPT_VECTORS = 6  # of a record: row n of M_C and K_R, then `vectors`
 NOW_NUMBERS = len(STEP_RECORD.names or ())
@@ -108,6 +108,7 @@ def translated() -> str:
     functions = BlockFunctions(_BY_HAND, _MADE)
     common: dict[str, Any] = {"given": _GIVEN, "by": _BY, "blocks": _BLOCKS, "one": _SOLUTION}
     functions.add(given_past, {name: common[name] for name in ("by", "blocks", "one")})
+    functions.add(noise_row, {"sums": _LINE, "given": _GIVEN, "one": _SOLUTION})
     functions.add(estimate, {**common, "sums": _LINE, "use": _USE, "rule": _RULE})
     functions.add(row_steps, {**common, "known": "bool", "drawn": "bool", "rule": _RULE})
     functions.add(scaled, {name: common[name] for name in ("given", "one")})
@@ -203,7 +204,8 @@ def equations_source(constraint: Constraint, use: InUse, slopes: bool, room: Roo
     names = STEP_RECORD.names or ()
     codes = {"SIZE": SIZE, "IN_ORDER": IN_ORDER, "NONE": NONE, "ROW_M_C": ROW_M_C, "ROW_K_R": ROW_K_R, "WORK_VECTORS": WORK_VECTORS,
              "MEMORY": MEMORY, "CHI_WEIGHTS": CHI_WEIGHTS, "FACTOR": FACTOR, "JITTER": JITTER, "LOST": LOST, "SCALARS": SCALARS,
-             "NOW_NUMBERS": NOW_NUMBERS, "AT_FACTOR_FROM": names.index("factor_from"), "AT_FLOORED": names.index("floored"),
+             "NOW_NUMBERS": NOW_NUMBERS,
+             **{f"AT_{name.upper()}": names.index(name) for name in ("factor_from", "floored", "chi_sd")},
              "GIVEN_NUMBERS": len(GIVEN.names or ()), "MOVING_NUMBERS": len(STEP_ORDERS.names or ()),
              "BY_NUMBERS": len(ESTIMATING.names or ()), "COUNT_NUMBERS": len(COUNTS.names or ()),
              "NEIGHBOUR_LINES": len(NEIGHBOUR_ROWS), "SHARE_LINES": len(SHARE_ROWS), **ROW_OUTCOMES, **NEIGHBOUR_ROWS, **SHARE_ROWS}

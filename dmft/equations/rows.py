@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 from numba.extending import register_jitable
 
-from dmft.core.compiled import FREE, IN_PLACE, UNCOUNTED, each
+from dmft.core.compiled import FREE, IN_PLACE, INNER, UNCOUNTED, each
 from dmft.equations.blocks import blocks_of, used_slots
 from dmft.equations.ibp import FieldOverlaps, correct_row, find_residual, ridge_strength
 from dmft.equations.noise import dot
@@ -37,18 +37,26 @@ class InUse(NamedTuple):
     late: float  # control_fade_time; infinite where no response grows
 
 
+@njit(**INNER)
+def noise_row(sums, given, one):
+    """Row n of M_C from the sums over samples, which is all that the noise needs to know of step n. Eq. [dmft-MC]."""
+    M_C = one.work[ROW_M_C]
+    one.now.M_C_now = given.alpha * sums[GG]  # [dmft-MC]
+    for j in each(len(M_C)):
+        M_C[j] = given.alpha * sums[SCALARS + j]  # [dmft-MC]
+
+
 @njit(**IN_PLACE)
 def estimate(sums, use, given, by, rule, blocks, one):
     """Row n of the kernels from the sums of `Samples.row_sums` over all samples (weights add up to one), and what pushes the
     intercept; `noise_overlaps` and `row_memory` are known afterwards."""
-    alpha, now, M_C, K_R = given.alpha, one.now, one.work[ROW_M_C], one.work[ROW_K_R]
-    slots = len(M_C)
+    alpha, now, K_R = given.alpha, one.now, one.work[ROW_K_R]
+    slots = len(K_R)
     now.delta_nu = alpha * sums[GP]  # [dmft-nu]
     now.mu = alpha * sums[GK]  # [dmft-mu]
-    now.M_C_now = alpha * sums[GG]  # [dmft-MC]
+    noise_row(sums, given, one)
     for j in each(slots):
         response = sums[SCALARS + slots + j]
-        M_C[j] = alpha * sums[SCALARS + j]  # [dmft-MC]
         K_R[j] = -alpha * (response / sums[CARRIED] if use.identity else response)  # [dmft-MR]
     now.push = sums[PUSH]
     now.residual = now.largest = spread = 0.0

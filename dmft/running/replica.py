@@ -26,7 +26,7 @@ from dmft.model.experiment import Experiment, known_errors, theory_experiment
 from dmft.model.runfile import Run
 from dmft.model.two_times import SNAPSHOTS_HELD, snapshot_bytes
 from dmft.result.statistics import BIAS, COLUMN, HISTORY_ERROR, Solution, finite_sample_bias, history_error
-from dmft.samples.card_steps import LAUNCHED_AHEAD
+from dmft.samples.card_steps import VISIT
 from dmft.samples.gpu import Card
 from dmft.samples.sampling import PARTS, Sampling
 from dmft.solvers.blocks import Blocks, Solver, Summing, blocks_for, step_together
@@ -256,7 +256,7 @@ class Replica:
 
     def __init__(self, setup: Setup, index: int, comm: Summing, card: Card | None = None):
         self.setup, self.index, self.comm = setup, index, comm
-        self.card = card or (Card(setup.gpu, LAUNCHED_AHEAD) if setup.gpu else None)
+        self.card = card or (Card(setup.gpu, VISIT) if setup.gpu else None)
         self.solvers: dict[str, ReplicaSolver] = {name: self._solver(name) for name in setup.solutions(index)}
 
     def _solver(self, solution: str) -> ReplicaSolver:

@@ -41,7 +41,7 @@ from dmft.running.cost import estimate, size_text
 from dmft.running.guesses import guess_from, guess_of
 from dmft.running.kept import resumable_state
 from dmft.running.replica import HALF, Replica, Setup, step_abreast, wanted_parts
-from dmft.samples.card_steps import LAUNCHED_AHEAD
+from dmft.samples.card_steps import VISIT
 from dmft.samples.gpu import Card
 from dmft.solvers.guess import Guess
 from dmft.solvers.resources import abreast
@@ -259,7 +259,7 @@ class TheoryJob:
         self._card = None
         if self.setup.gpu is None or self._asked - self.finished <= self.comm.size:
             return 1
-        self._card = Card(self.setup.gpu, LAUNCHED_AHEAD)
+        self._card = Card(self.setup.gpu, VISIT)
         room = min(self.comm.gather(_room(self.setup, self.comm)))
         return abreast(self.setup.check_memory(Comm(), room), room, self.run.has_network)
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dmft.core.device import WARP
+from dmft.core.device import QUEUE_SIDES, WARP
 from dmft.equations.blocks import BlockTable, push_steps
 from dmft.equations.on_card import (
     EQUATION_KERNELS,
@@ -29,26 +29,32 @@ from dmft.equations.stepping import Settings
 from dmft.samples.launches import Company
 from dmft.samples.written_steps import planned_step
 
-LAUNCHED_AHEAD = 32  # steps that are launched before the first of them is collected; an even number
-SUM_THREADS = 512
+VISIT = 128  # steps between two looks of the driver: before each the card runs out of work
+LAUNCHED_AHEAD = 32  # steps that are launched before the first of them is collected, at most
+LAUNCHED_AT_ONCE = 4  # steps that are recorded and launched as a whole: a card takes 3 to 5 us from one launch to the next
+EQUATION_SIDE, TANGENT_SIDE, COPY_SIDE = range(QUEUE_SIDES)  # what goes beside the samples
+SUM_THREADS, ASKING, ASKING_THREADS = 512, 32, 128
+assert LAUNCHED_AHEAD % 2 == 0 and LAUNCHED_AHEAD % LAUNCHED_AT_ONCE == 0 and LAUNCHED_AHEAD > LAUNCHED_AT_ONCE
 
 
 class Launched(NamedTuple):
     """How a step is launched among others."""
 
+    moves: bool  # there is a step from its row
+    merging: bool  # in which blocks merge
     summed: bool  # its sums over all samples, which are on several ranks, come from the host
     first: bool  # its page is not there yet
     more: bool  # the next step is launched behind it, whose page it brings along
 
 
 class CardSteps:
-    """The equations of a company's solutions, which are all at the same step when they are stepped. ahead: steps between two visits
-    of the host."""
+    """The equations of a company's solutions, which are all at the same step when they are stepped. visit: steps between two
+    looks of the driver."""
 
-    def __init__(self, company: Company, use: InUse, ahead: int):
+    def __init__(self, company: Company, use: InUse, visit: int):
         first, threads = company.members[0], company.tiling.equations
         gpu, slots, several, history = company.gpu, company.slots, company.solutions, first.history
-        self.company, self.ahead, self.threads, self.pages = company, ahead, threads, Pages(history)
+        self.company, self.visit_steps, self.threads, self.pages = company, visit, threads, Pages(history)
         room = Room.within(gpu.shared_bytes, threads, slots)
         assert room
         self.shared = 8 * room.numbers
@@ -60,15 +66,17 @@ class CardSteps:
         self.page = [gpu.mirror(page, np.int64) for _ in range(LAUNCHED_AHEAD)]
         self.record = [gpu.mirror((several, self.record_width)) for _ in range(LAUNCHED_AHEAD)]
         self.totals, self.wanted = gpu.mirror((several, self.columns)), gpu.mirror(several, np.int32)
-        self.alive, self.now = gpu.zeros(several, np.int32), gpu.zeros((several, NOW_NUMBERS))
+        self.alive, self.now = gpu.zeros((2, several), np.int32), gpu.zeros((several, NOW_NUMBERS))
         self.matrices, self.ridge = gpu.zeros((several, 4, slots, slots)), gpu.zeros((several, slots, slots))
         # of the blocks on the diagonals of both factors, and whether they are there
         self.inverses, self.inverted = gpu.zeros((several, 2, room.of_inverses)), gpu.zeros(several, np.int32)
-        self.vectors, self.work = gpu.zeros((several, 4, slots)), gpu.zeros((several, WORK_VECTORS, slots))
+        self.vectors = gpu.zeros((several, 4, slots))
+        self.work, self.noise_work = (gpu.zeros((several, WORK_VECTORS, slots)) for _ in range(2))
         self.spread = gpu.zeros((several, slots))
         self.stop, self.by = gpu.put(history.rule.stop), gpu.put(chosen_numbers(first.by, use))
         self._sent, self._fetched = False, True
-        self.launched = range(0)  # rows
+        self._visit = range(0)  # rows
+        self._launched_to = self._collected_to = 0
         self._done: list[Callable[[], object]] = [lambda: None] * LAUNCHED_AHEAD
 
     # --- the state of the weights ------------------------------------------------------------------------------
@@ -96,15 +104,15 @@ class CardSteps:
             self.company.queue.wait()
             for mine, host in self._arrays():
                 self.company.gpu.fill(mine, host)
-            self.company.gpu.fill(self.alive, np.ones(self.company.solutions, np.int32))
+            self.company.gpu.fill(self.alive, np.ones((2, self.company.solutions), np.int32))
             self.company.gpu.fill(self.inverted, np.zeros(self.company.solutions, np.int32))
             self._sent = True
 
     # --- steps -------------------------------------------------------------------------------------------------
 
     def launch(self, places: list[int], n: int, totals: np.ndarray | None = None) -> None:
-        """Launch some steps of these solutions from row n on. totals (places, columns): sums of row n over all samples, where these
-        are on several ranks; then it is one."""
+        """Launch the steps of a visit of these solutions from row n on, as many as there is room for. totals (places, columns):
+        sums of row n over all samples, where these are on several ranks; then it is one."""
         company, first = self.company, self.company.members[places[0]]
         self._send()
         if totals is None:
@@ -117,21 +125,49 @@ class CardSteps:
             company.queue.run("wanted", self.wanted.send)
         if totals is not None:
             self.totals.host[places] = totals
-        rule, here = first.history.rule, one_of(first.history.tables, slice(first.at, first.at + 1))
-        tables = BlockTable(*(array.copy() for array in here))  # as they will be
-        count = 1 if totals is not None else min(self.ahead, company.experiment.steps + 1 - n)
-        self.launched, self._fetched = range(n, n + count), False
-        present = self._write_page(n, rule, tables)
-        for row in self.launched:
-            more = row + 1 in self.launched
-            coming = self._write_page(row + 1, rule, tables) if more else present
-            self._launch_step(row, present, Launched(totals is not None, row == n, more))
-            present = coming
+        here = one_of(first.history.tables, slice(first.at, first.at + 1))
+        self._tables = BlockTable(*(array.copy() for array in here))  # as they will be
+        self._summed, self._fetched = totals is not None, False
+        self._visit = range(n, n + (1 if self._summed else min(self.visit_steps, company.experiment.steps + 1 - n)))
+        self._launched_to = self._collected_to = n
+        self._coming = self._write_page(n)
+        self.launch_more()
         company.have_summed(places)
 
-    def _write_page(self, n: int, rule: Any, tables: BlockTable) -> tuple[bool, bool]:
+    def launch_more(self) -> bool:
+        """Launch as many steps of the visit as there is room for; returns whether there is one that has not been collected."""
+        stop = self._visit.stop
+        while self._launched_to < stop:
+            then = min(self._whole_from(self._launched_to), stop)
+            if min(then, stop - 1) >= self._collected_to + LAUNCHED_AHEAD:  # the last page that is written
+                break
+            self._launch([(n, self._next_step(n)) for n in range(self._launched_to, then)])
+            self._launched_to = then
+        return self._collected_to < stop
+
+    def next_rows(self) -> range:
+        """The next rows that the host collects, once the card has found all of them."""
+        rows = range(self._collected_to, min(self._whole_from(self._collected_to), self._launched_to))
+        self._done[rows.start % LAUNCHED_AHEAD]()
+        self._collected_to = rows.stop
+        return rows
+
+    @staticmethod
+    def _whole_from(n: int) -> int:
+        """Where the steps end that are launched as a whole with that from row n."""
+        return (n // LAUNCHED_AT_ONCE + 1) * LAUNCHED_AT_ONCE
+
+    def _next_step(self, n: int) -> Launched:
+        """How the step from row n is launched; writes the page of the next one."""
+        (moves, merging), more = self._coming, n + 1 in self._visit
+        if more:
+            self._coming = self._write_page(n + 1)
+        return Launched(moves, merging, self._summed, n == self._visit.start, more)
+
+    def _write_page(self, n: int) -> tuple[bool, bool]:
         """Whether there is a step from row n, and whether blocks merge in it; the tables are then those after it."""
-        company, k = self.company, n % LAUNCHED_AHEAD
+        company, k, tables = self.company, n % LAUNCHED_AHEAD, self._tables
+        rule = company.members[0].history.rule
         e, page, plan = company.experiment, self.page[k].host, self.page[k].host[self.pages.numbers :]
         moves, then, step = n < e.steps, min(n + 1, e.steps - 1), min(n, e.steps - 1)
         chain = e.batches.chain(step)
@@ -146,18 +182,31 @@ class CardSteps:
             company.write_move(n, 0, tables, plan)
         return moves, moves and bool(planned_step(plan)[0].merges)
 
-    def _launch_step(self, n: int, present: tuple[bool, bool], how: Launched) -> None:
-        company, k = self.company, n % LAUNCHED_AHEAD
-        company.n = n + present[0]
-        name = "whole", k, int(company.experiment.loss_n[company.n]), *present, how
-        company.queue.run(name, partial(self._step, k, *present, how))
-        self._done[k] = company.queue.mark()
+    def _launch(self, steps: list[tuple[int, Launched]]) -> None:
+        """Launch the steps from these rows as a whole."""
+        company, places = self.company, [n % LAUNCHED_AHEAD for n, _ in steps]
+        losses = [int(company.experiment.loss_n[n + how.moves]) for n, how in steps]
+        company.queue.run(("whole", *zip(places, losses, (how for _, how in steps), strict=True)), partial(self._take, steps))
+        last, how = steps[-1]
+        company.n = last + how.moves
+        done = company.queue.mark()
+        for k in places:
+            self._done[k] = done
 
-    def _step(self, k: int, moves: bool, merging: bool, how: Launched) -> None:
+    def _take(self, steps: list[tuple[int, Launched]]) -> None:
+        """All launches of these steps."""
+        for n, how in steps:
+            self.company.n = n + how.moves
+            self._step(n % LAUNCHED_AHEAD, how)
+
+    def _step(self, k: int, how: Launched) -> None:
         """All launches of a step."""
-        company, solutions = self.company, self.company.solutions
+        company, solutions, beside = self.company, self.company.solutions, self.company.queue.beside
         if how.first:
             self.page[k].send()
+        if how.more:
+            beside(COPY_SIDE, self.page[(k + 1) % LAUNCHED_AHEAD].send)
+        asked = beside(TANGENT_SIDE, self._ask_for_matrices)
         if how.summed:
             self.totals.send()
         else:
@@ -165,37 +214,59 @@ class CardSteps:
                 self.wanted.device, np.int32(company.blocks), np.int32(company.parts), np.int32(self.columns), company.row.partial,
                 self.totals.device), 24 * SUM_THREADS)
         sizes = np.int32(company.slots), np.int32(self.pages.levels)
-        state = (self.matrices, self.ridge, self.inverses, self.inverted, self.vectors, self.work, self.spread, self.now,
-                 company.rates.device)
-        on, grid, page = company.on.device, (1, 1, solutions), self.page[k].device
-        self.kernel["row_and_step"](grid, (self.threads,), (
-            self.wanted.device, self.alive, on, *sizes, np.int32(self.columns), np.int32(self.record_width), page, self.stop,
-            self.by, self.totals.device, *state, company.present.device, self.record[k].device), self.shared)
-
-        if not moves:
-            return self.record[k].fetch()
+        weights, rates = (self.matrices, self.ridge, self.inverses, self.inverted, self.vectors), company.rates.device
+        state = *weights, self.work, self.spread, self.now, rates
+        on, grid, page, record = company.on.device, (1, 1, solutions), self.page[k].device, self.record[k]
+        widths = np.int32(self.columns), np.int32(self.record_width)
 
         def noise() -> None:
             self.kernel["noise_given_past"](grid, (self.threads,), (
-                on, *sizes, page, self.by, *state, np.int32(self.record_width), self.record[k].device), self.shared)
+                self.wanted.device, self.alive, *sizes, *widths, page, self.by, self.totals.device, *weights, self.noise_work,
+                self.spread, self.now, rates, record.device), self.shared)
 
         def enter() -> None:
-            if how.more:
-                self.page[(k + 1) % LAUNCHED_AHEAD].send()
-            self.record[k].fetch()
-            self.kernel["enter_step"]((1, 2, solutions), (self.threads,), (on, *sizes, page, self.by, *state), self.shared)
+            self.kernel["enter_step"]((1, 2, solutions), (self.threads,), (
+                on, self.alive, *sizes, page, self.by, *state), self.shared)
 
-        company.use_plan(page[self.pages.numbers :])
-        drawn, entered = company.queue.beside(noise, enter)
-        company.move_tangents(merging)
+        drawn = beside(EQUATION_SIDE, noise) if how.moves else None
+        self.kernel["row_and_step"](grid, (self.threads,), (
+            self.wanted.device, self.alive, on, *sizes, *widths, page, self.stop, self.by, self.totals.device, *state,
+            company.present.device, record.device), self.shared)
+        asked()
+        if not drawn:
+            return record.fetch()
         drawn()
-        company.move()
+        entered, fetched = beside(EQUATION_SIDE, enter), beside(COPY_SIDE, record.fetch)
+        company.use_plan(page[self.pages.numbers :])
+        self._move(how.merging)
         company.sum()
-        entered()
+        entered(), fetched()
+
+    def _move(self, merging: bool) -> None:
+        """All of the samples. The next row of tangents goes beside the rest where few samples have them, and leave much of the card
+        free; what is left to do for tangents goes there always."""
+        company = self.company
+
+        def rest() -> None:
+            company.merge_tangents(merging)
+            company.add_responses()
+
+        def tangents() -> None:
+            company.next_tangents()
+            rest()
+
+        if not company.few_carriers:
+            company.next_tangents()
+        moved = company.queue.beside(TANGENT_SIDE, tangents if company.few_carriers else rest)
+        company.move()
+        moved()
+
+    def _ask_for_matrices(self) -> None:
+        counts = np.int64(self.matrices.size), np.int64(self.ridge.size)
+        self.kernel["ask_for_matrices"]((ASKING,), (ASKING_THREADS,), (counts[0], self.matrices, counts[1], self.ridge), 0)
 
     def found(self, n: int) -> np.ndarray:
-        """What the step from row n found, (solutions, record_width), once it has."""
-        self._done[n % LAUNCHED_AHEAD]()
+        """What the step from row n found, (solutions, record_width)."""
         return self.record[n % LAUNCHED_AHEAD].host
 
     def taken(self, found: np.ndarray, places: np.ndarray, kept: bool) -> np.ndarray:

@@ -20,22 +20,22 @@ from dmft.equations.rows import InUse
 from dmft.equations.weights import WeightDynamics
 from dmft.model.experiment import Experiment
 from dmft.samples.card_steps import CardSteps
-from dmft.samples.launches import TILING, Company, Tiling
+from dmft.samples.launches import Company
 from dmft.samples.nesterov import AtWeights
 from dmft.samples.sampling import Draws, Sampling
 from dmft.samples.state import Past, SampleState, by_name
 from dmft.samples.tangents import Tangents
+from dmft.samples.tiling import TILING, Tiling
 
 BLOCKS = 32  # most blocks of samples; their sums are added on the host, over all ranks, exactly
 
 
 class Card:
     """A card, and the solutions on it that go by the same launches: those of equal shape, dealt out to two companies, so that the
-    card works on one while the host is at the other. ahead: steps that it may take between two visits of the host, where it does
-    the equations as well, which must not be more than LAUNCHED_AHEAD."""
+    card works on one while the host is at the other. visit: steps that it may take at a time where it does the equations."""
 
-    def __init__(self, gpu: Gpu, ahead: int = 1):
-        self.gpu, self.ahead = gpu, ahead
+    def __init__(self, gpu: Gpu, visit: int = 1):
+        self.gpu, self.visit = gpu, visit
         self._companies: dict[Hashable, list[Company]] = {}
 
     def company(self, experiment: Experiment, history: History, draws: Draws, block: int, sampling: Sampling, dtype,
@@ -49,7 +49,7 @@ class Card:
         companies = self._companies.setdefault(shape, [])
         if len(companies) < (1 if use else 2):  # the host is hardly waited for where the card has the equations
             companies.append(Company(self.gpu, experiment, history, draws, block, sampling, dtype, tiling,
-                                     partial(CardSteps, use=use, ahead=self.ahead) if use else None))
+                                     partial(CardSteps, use=use, visit=self.visit) if use else None))
         return min(companies, key=lambda each: each.solutions)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from math import sqrt
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -37,9 +37,10 @@ from dmft.samples.nesterov import AtWeights
 from dmft.samples.sampling import Draws, Sampling, tangent_indices
 from dmft.samples.state import Past, SampleState
 from dmft.samples.tangents import Bounds
+from dmft.samples.tiling import Tiling
 from dmft.samples.written_steps import PLANNED_NUMBERS, PLANNED_STEP, plan_size, planned_step, write_plan, write_rates
 
-CUDA_KERNELS = ("fields", "bounds", "overlap_terms", "row_sums", "add_parts", "move", "next_tangents", "merge_columns",
+CUDA_KERNELS = ("fields", "response_totals", "overlap_terms", "row_sums", "add_parts", "move", "next_tangents", "merge_columns",
                 "merge_rows")
 FOUR = 4  # samples that a thread loads at once; blocks of samples have a multiple of these
 ACROSS = FOUR * WARP  # samples of a warp
@@ -54,19 +55,6 @@ CUDA_COLUMNS = "#define UNFILLED (0.0 / 0.0)\n" + "\n".join(
         (random_start, ("CURVATURE", "SQUARE", "FIELD", "NOISE"))))
 
 
-class Tiling(NamedTuple):
-    """How the work of a step is cut up for a card. It changes results by rounding alone."""
-
-    own: int = 4  # fours of samples that a thread sums up: a part of a block has at most own x 128 samples; 8 at most
-    ahead: int = 4  # slots of the past, of four samples, that a thread loads before it uses them
-    rows_ahead: int = 8  # rows of tangents, of four samples, that a thread loads before it uses them
-    warps: int = 4  # warps of a block of threads, 8 at most
-    equations: int = 512  # threads of a block that does the equations of a solution
-    row_shares: int = 8  # warps of a block that share out the rows of the tangents of the same samples, where these are few
-    spread: int = 10_000  # warps that sum up the rows side by side, about: enough that those which finish last cost little
-
-
-TILING = Tiling()
 FEW_CARRIERS = 1024  # samples with tangents that are few: on all ranks, because sums depend on it
 
 
@@ -91,7 +79,8 @@ class Company:
     def __init__(self, gpu: Gpu, experiment: Experiment, history: History, draws: Draws, block: int, sampling: Sampling, dtype,
                  tiling: Tiling, make_steps: Callable[[Company], Any] | None = None) -> None:
         count, slots = len(draws.h), history.slots
-        self.row_shares = tiling.row_shares if sampling.carriers <= FEW_CARRIERS else 1
+        self.few_carriers = sampling.carriers <= FEW_CARRIERS
+        self.row_shares = tiling.row_shares if self.few_carriers else 1
         most = gpu.shared_bytes // HELD_BYTES - max(tiling.rows_ahead * self.row_shares, tiling.ahead * MOVERS)
         if slots > most:
             raise RunError(f'[theory] device = "gpu": a history of {slots} steps one by one is too long for this card, which takes '
@@ -174,7 +163,7 @@ class Company:
         self.T = gpu.zeros((*several, self.packed, span), dtype)
         self.rows = [gpu.zeros((*several, slots, span), dtype) for _ in range(2)]  # row n of the tangents is in rows[n % 2]
         self.g, self.gp, self.g_y, self.weighted_g = (gpu.zeros((*several, width)) for _ in range(4))
-        self.bound, self.ends = gpu.zeros((*several, span)), gpu.zeros((*several, 2, span))
+        self.response, self.bound, self.ends = (gpu.zeros((*several, *shape)) for shape in ((2, span), (span,), (2, span)))
         self.row = Sums(gpu, self.solutions, SCALARS + GROUPS * slots, self.blocks, self.parts)
         self.averaged = Sums(gpu, self.solutions, len(self.averages), self.blocks if self.averages else 0, self.parts)
         self.all = gpu.put(np.ones(self.solutions, np.int32))
@@ -278,10 +267,12 @@ class Company:
             mirror.send()
         if moves:
             self.rates.send()
-            self.move_tangents(merging)
+            self.next_tangents()
+            self.merge_tangents(merging)
             self.move()
             for look_ahead in self._ahead:
                 look_ahead()
+        self.add_responses()
         self.sum()
 
     def _launch(self, kernel: Kernel, grid: tuple[int, ...], threads: int, arguments: tuple, shared: int = 0, on: int = 1) -> None:
@@ -296,11 +287,11 @@ class Company:
             self.count, self.width, self.block, self.parts, into.columns, *arguments, into.partial),
             8 * scalars * (self.part // WARP))
 
-    def _evaluate(self, present: Any, state: SampleState, g: Any, gp: Any, g_y: Any, weighted_g: Any, into: Sums) -> None:
-        """The loss of every sample in a state, and sums of its terms in the averages."""
+    def _evaluate(self, present: Any, state: SampleState, found: tuple[Any, ...], into: Sums) -> None:
+        """The loss of every sample in a state, and sums of its terms in the averages. found: arrays that `fields` writes."""
         self._by_parts(self.fields[self.experiment.loss_n[self.n]], (
-            present, state.weight, state.tangent_index, state.k, state.y, state.sd, self.slope,
-            self.direct, state.h, state.s, state.Y, g, gp, g_y, weighted_g), into, SCALARS)
+            self.span, present, state.weight, state.tangent_index, state.k, state.y, state.sd, self.slope,
+            self.direct, state.h, state.s, state.Y, self.response, *found), into, SCALARS)
 
     @property
     def _at_weights(self) -> Any:
@@ -308,22 +299,25 @@ class Company:
         return self.present.device.reshape(-1)[len(PRESENT.names or ()) :]
 
     def sum(self) -> None:
-        """The sums of row n."""
-        state, row = self.state, self.rows[self.n % 2]
-        self._evaluate(self.present.device, state, self.g, self.gp, self.g_y, self.weighted_g, self.row)
+        """The sums of row n, after `add_responses`."""
+        state = self.state
+        found = self.g, self.gp, self.g_y, self.weighted_g, self.bound, self.ends
+        self._evaluate(self.present.device, state, found, self.row)
         if self.at_weights:
             weights = state._replace(h=self.h_at_weights, s=state.s.copy(), Y=state.Y.copy())
             unused = self.gpu.zeros((self.solutions, self.width))
-            self._evaluate(self._at_weights, weights, unused, unused, unused, unused, self.sums_at_weights)
+            self._evaluate(self._at_weights, weights, (*[unused] * 4, self.bound.copy(), self.ends.copy()), self.sums_at_weights)
             for name in (LOSSES, WRONG):
                 self.row.partial[..., name] = self.sums_at_weights.partial[..., name]
         if self.averages:
             self._average()
-        warps = 4 * self.tiling.warps
-        self._launch(self.kernel["bounds"], (-(-self.carriers // ACROSS),), WARP * warps, (
-            self.carriers, self.width, self.span, self.slots, self.carrier, state.weight, self.gp, row, self.bound, self.ends),
-            16 * ACROSS * warps)
         self._sum_past(SCALARS, self.weighted_g, self.bound, self.ends, self.row)
+
+    def add_responses(self) -> None:
+        """What the tangents of row n respond with in all."""
+        warps = 4 * self.tiling.warps
+        self._launch(self.kernel["response_totals"], (-(-self.carriers // ACROSS),), WARP * warps, (
+            self.carriers, self.span, self.slots, self.rows[self.n % 2], self.response), 16 * ACROSS * warps)
 
     def _average(self) -> None:
         """The sums that observables average."""
@@ -370,19 +364,32 @@ class Company:
         """Launch a kernel for all solutions that move."""
         self._launch(self.kernel[name], grid, threads, arguments, shared, on=0)
 
-    def move_tangents(self, merging: bool) -> None:
-        """The next row of tangents, and the present one into the past: from step n - 1 to n."""
-        shares, slots, step, rates = self.row_shares, self.slots, self.device_plan, self.rates.device
+    def next_tangents(self) -> None:
+        """The next row of tangents: from step n - 1 to n."""
+        shares, slots = self.row_shares, self.slots
         warps = shares if shares > 1 else self.tiling.warps
-        threads, rows = WARP * self.tiling.warps, (self.rows[(self.n - 1) % 2], self.rows[self.n % 2])
-        across, table = -(-self.carriers // (FOUR * threads)), (self.offset, self.stop)
-        sizes = self.carriers, self.width, self.span, slots, self.packed
         self._moves("next_tangents", (-(-self.carriers * shares // (ACROSS * warps)), slots), WARP * warps, (
-            *sizes, step, rates, self.offset, self.carrier, self.gp, self.T, *rows),
+            *self._of_tangents, self.device_plan, self.rates.device, self.offset, self.carrier, self.gp, self.T, *self._rows),
             max(HELD_BYTES * (slots + self.tiling.rows_ahead * shares), self.T.itemsize * ACROSS * shares))
+
+    def merge_tangents(self, merging: bool) -> None:
+        """The present row of tangents into the past, some blocks of which may merge; the next row comes before."""
+        threads, step, table = WARP * self.tiling.warps, self.device_plan, (self.offset, self.stop)
+        across, arrays = -(-self.carriers // (FOUR * threads)), (self.T, *self._rows)
         if merging:
-            self._moves("merge_columns", (across, slots + 2), threads, (*sizes[2:], step, *table, self.T, *rows))
-        self._moves("merge_rows", (across, slots), threads, (*sizes, step, rates, *table, self.carrier, self.gp, self.T, *rows))
+            self._moves("merge_columns", (across, self.slots + 2), threads, (*self._of_tangents[2:], step, *table, *arrays))
+        self._moves("merge_rows", (across, self.slots), threads, (
+            *self._of_tangents, step, self.rates.device, *table, self.carrier, self.gp, *arrays))
+
+    @property
+    def _of_tangents(self) -> tuple[int, ...]:
+        """Sizes that their kernels are told."""
+        return self.carriers, self.width, self.span, self.slots, self.packed
+
+    @property
+    def _rows(self) -> tuple[Any, Any]:
+        """The present row of tangents, and the next."""
+        return self.rows[(self.n - 1) % 2], self.rows[self.n % 2]
 
     def move(self) -> None:
         """The rest of the samples, from step n - 1 to n."""

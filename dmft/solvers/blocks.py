@@ -136,8 +136,8 @@ class Solver(Protocol):
     def launch_steps(self, solvers: Sequence[Any]) -> bool:
         """Begin some steps of these solvers that take nobody's sums, where a card does all of it; returns whether that is so."""
 
-    def take_steps(self, solvers: Sequence[Any]) -> None:
-        """Finish these steps."""
+    def take_steps(self, solvers: Sequence[Any]) -> bool:
+        """Finish some of these steps, the next ones; returns whether there are more."""
 
 
 class Alone:
@@ -162,7 +162,7 @@ class Alone:
     def launch_steps(self, solvers: Sequence[Any]) -> bool:
         return False
 
-    def take_steps(self, solvers: Sequence[Any]) -> None:
+    def take_steps(self, solvers: Sequence[Any]) -> bool:
         raise NotImplementedError
 
     def terms_of(self, solvers: Sequence[Any]) -> list[np.ndarray]:
@@ -188,8 +188,8 @@ def step_together(solvers: Sequence[Solver], comm: Summing) -> None:
         terms.clear()  # what is summed is gone before anybody continues
         for several, count in zip(together, counts, strict=True):
             several[0].take_of(several, list(islice(totals, count)))
-    for several in launched:
-        several[0].take_steps(several)
+    while launched:  # in turn, so that the card has something to do for all of them
+        launched = [several for several in launched if several[0].take_steps(several)]
 
 
 def normalised(weight: np.ndarray, blocks: Blocks, comm: Summing, stratum: np.ndarray | None = None,

@@ -29,11 +29,11 @@ from dmft.samples.card_steps import CardSteps
 from dmft.samples.clones import Clones
 from dmft.samples.gpu import BLOCKS, Card, GpuSamples
 from dmft.samples.guides import guide_of_past, guide_of_tangents
-from dmft.samples.launches import TILING, Tiling
 from dmft.samples.process import Samples
 from dmft.samples.sampling import Sampling, draw
 from dmft.samples.snapshots import SampleSnapshots, on_host
 from dmft.samples.state import Past
+from dmft.samples.tiling import TILING, Tiling
 from dmft.solvers.blocks import Blocks, Summing, blocks_for, card_blocks, estimators_of, normalised
 from dmft.solvers.forward import Forward
 
@@ -127,7 +127,8 @@ class March(Causal):
         """Estimate row n of each from the sums over all blocks, record it, and go to n+1 (the last row is only recorded)."""
         if steps := self._steps:
             steps.launch([march.weights.at for march in solvers], self.n, totals[0])
-            return self.take_steps(solvers)
+            self.take_steps(solvers)
+            return
         sound = [k for k, march in enumerate(solvers) if not march._explodes(k, totals)]
         if len(sound) < len(solvers):
             solvers, totals = [solvers[k] for k in sound], [total[sound] for total in totals]
@@ -164,14 +165,14 @@ class March(Causal):
             steps.launch([march.weights.at for march in solvers], self.n)
         return steps is not None
 
-    def take_steps(self, solvers: Sequence[March]) -> None:
+    def take_steps(self, solvers: Sequence[March]) -> bool:
         assert (steps := self._steps) is not None
-        going = list(solvers)
-        for n in steps.launched:
-            going = self._take_rows(n, going, steps)
+        for n in steps.next_rows():
+            self._take_rows(n, [march for march in solvers if not march.diverged], steps)
+        return steps.launch_more()
 
-    def _take_rows(self, n: int, solvers: list[March], steps: CardSteps) -> list[March]:
-        """Enter row n of these solutions, as the card found it; returns those that go on from there."""
+    def _take_rows(self, n: int, solvers: list[March], steps: CardSteps) -> None:
+        """Enter row n of these solutions, as the card found it."""
         weights, hidden = self.weights, self.experiment.hidden
         places = np.array([march.weights.at for march in solvers], np.int64)
         found, kept, column = steps.found(n), n - hidden in self._kept_rows, n - hidden
@@ -189,11 +190,9 @@ class March(Causal):
         if any(march.diverged for march in solvers):
             solvers = [march for march in solvers if not march.diverged]
             places = np.array([march.weights.at for march in solvers], np.int64)
-        if n == self.experiment.steps:
-            return []
-        push_steps(n, places, self.history.rule, self.history.tables)
-        all_next_numbers(places, weights.solutions)
-        return solvers
+        if n < self.experiment.steps:
+            push_steps(n, places, self.history.rule, self.history.tables)
+            all_next_numbers(places, weights.solutions)
 
     def _of_pairs(self, totals: list[np.ndarray]) -> np.ndarray:
         """Of the sums over all blocks, those of clones."""

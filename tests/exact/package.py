@@ -13,8 +13,8 @@ from dmft.core.parallel import Comm
 from dmft.equations.kernels import Wanted
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
-from dmft.samples.launches import TILING, Tiling
 from dmft.samples.sampling import PARTS, Sampling
+from dmft.samples.tiling import TILING, Tiling
 from dmft.solvers.iterate import Iteration, Options
 from dmft.solvers.march import March
 from tests.emulate import HostGpu

@@ -97,6 +97,13 @@ __device__ inline void end_copies() {}
 template <int BUT> __device__ inline void wait_for_copies() {}
 #endif
 
+// The line of memory of a number on its way into the card's cache.
+__device__ inline void ask_for(const double *number) {
+#ifdef __CUDA_ARCH__
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(number)));
+#endif
+}
+
 // EACH neighbouring numbers of a matrix at a time: its rows begin at a multiple of 16 bytes. The order of such loads stays as it is
 // written, so that many are under way, LOADED below: a card takes longer to answer than to compute.
 #define EACH 2

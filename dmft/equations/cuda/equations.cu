@@ -1,6 +1,6 @@
 // The equations of a step on a card, a block of threads for each solution: from sums over samples to row n of the kernels and
-// to what drives the samples (`row_and_step`), but for the noise, which they need later (`noise_given_past`), and step n into
-// the past (`enter_step`). Formulas are translated from rows.py, steps.py, ibp.py, noise.py and recursion.py; products and
+// to what drives the samples (`row_and_step`); beside it the noise, which needs the sums alone (`noise_given_past`); and step n
+// into the past (`enter_step`). Formulas are translated from rows.py, steps.py, ibp.py, noise.py and recursion.py; products and
 // solves are those of algebra.cuh.
 //
 // dmft/equations/on_card.py puts before this file: structs, translated functions, STAGED (whether vectors and tables lie in shared
@@ -93,8 +93,24 @@ __device__ inline Solution solution_of(const Arrays &own, int slots, const Now &
 // Which of the inverses of the blocks on a diagonal are whose, (2, BLOCKS_NUMBERS): of the factor of M_C and that of Q + eps S.
 enum { OF_NOISE, OF_RIDGE };
 
-// Row n and the step that it makes. record: how it came out, the numbers of the step, scalar sums, and the vectors that kept rows
-// are made of. Eqs. [dmft-nu], [dmft-MC], [dmft-MR], [dmft-mu], [dmft-Q], [dmft-R].
+// Numbers of a Now that belong to the noise: `noise_given_past` works beside `row_and_step`, and each writes its own alone.
+__device__ inline bool of_the_noise(int k) { return k == AT_FACTOR_FROM || k == AT_FLOORED || k == AT_CHI_SD; }
+__device__ inline void put_numbers(const Now &from, bool noise, Now *to) {
+    for (int k = 0; k < NOW_NUMBERS; k++)
+        if (of_the_noise(k) == noise) ((long long *)to)[k] = ((const long long *)&from)[k];
+}
+
+// All matrices on their way into the card's cache, out of which the samples have pushed them: (count,) and (ridge_count,) numbers.
+extern "C" __global__ void ask_for_matrices(long long count, const double *matrices, long long ridge_count, const double *ridge) {
+    const int line = 16; // numbers of a line of memory
+    for (long long k = line * (blockIdx.x * (long long)blockDim.x + threadIdx.x); k < count + ridge_count;
+         k += line * (long long)gridDim.x * blockDim.x)
+        ask_for(k < count ? matrices + k : ridge + (k - count));
+}
+
+// Row n and the step that it makes. alive (2, solutions): who is, after this row and before it; record: how it came out, the
+// numbers of the step, scalar sums, and the vectors that kept rows are made of. Eqs. [dmft-nu], [dmft-MC], [dmft-MR], [dmft-mu],
+// [dmft-Q], [dmft-R].
 extern "C" __global__ void __launch_bounds__(EQUATION_THREADS, 1)
     row_and_step(const int *wanted, int *alive, int *on, int slots, int levels, int columns, int record_width,
                  const long long *page, const long long *stop, double *chosen, const double *totals, double *matrices,
@@ -145,7 +161,8 @@ extern "C" __global__ void __launch_bounds__(EQUATION_THREADS, 1)
     copy_back(own.drive + MEMORY * slots, drive + (2LL * z + MEMORY) * slots, slots);
     if (threadIdx.x) return;
     record[0] = gone ? ESCAPED : SOUND;
-    *(Now *)(record + 1) = one.now, *mine = one.now;
+    put_numbers(one.now, false, (Now *)(record + 1)), put_numbers(one.now, false, mine);
+    if (!moving.moves) put_numbers(one.now, true, (Now *)(record + 1)); // nobody draws noise for the last row
     on[z] = on[solutions + z] = moves, alive[z] = !gone;
     Rates &rate = rates[z];
     rate.eta = given.eta, rate.a = one.now.a, rate.keep = one.now.keep;
@@ -156,36 +173,43 @@ extern "C" __global__ void __launch_bounds__(EQUATION_THREADS, 1)
     }
 }
 
-// What chi_n is drawn with, which the tangents of the samples do not wait for. Eq. [dmft-chi].
+// What chi_n is drawn with, for solutions that were alive at the row before: whether they still are is found out beside it. If not,
+// nobody looks at what it leaves. Eq. [dmft-chi].
 extern "C" __global__ void __launch_bounds__(EQUATION_THREADS, 1)
-    noise_given_past(const int *on, int slots, int levels, const long long *page, double *chosen, double *matrices,
-                     double *ridge, double *inverses, int *inverted, double *vectors, double *work, double *spread, double *now,
-                     Rates *rates, int record_width, double *record) {
+    noise_given_past(const int *wanted, const int *alive, int slots, int levels, int columns, int record_width,
+                     const long long *page, double *chosen, const double *totals, double *matrices, double *ridge,
+                     double *inverses, int *inverted, double *vectors, double *work, double *spread, double *now, Rates *rates,
+                     double *record) {
     const int z = blockIdx.z;
-    if (!on[z]) return;
+    if (!wanted[z] || !alive[gridDim.z + z]) return;
     const Page plan = {page, slots, levels};
     double *drive = (double *)(rates + gridDim.z);
-    const Arrays own = arrays_of(matrices, ridge, vectors, work, drive, spread, slots, false);
+    const Arrays own = arrays_of(matrices, ridge, vectors, work, drive, spread, slots, true);
     Now *mine = (Now *)now + z;
     Solution one = solution_of(own, slots, *mine);
     Blocks blocks = plan.blocks(false);
     stage_blocks(own, slots, blocks);
     take_blocks(inverses + (2LL * z + OF_NOISE) * BLOCKS_NUMBERS, inverted[z]);
     arrays_are_there();
+    noise_row<double>({(double *)totals + (long long)columns * z, columns}, plan.given(), one);
     given_past<double>(*(By *)chosen, blocks, one);
     copy_back(own.drive + CHI_WEIGHTS * slots, drive + (2LL * z + CHI_WEIGHTS) * slots, slots);
-    if (threadIdx.x == 0) rates[z].chi_sd = one.now.chi_sd, *(Now *)(record + (long long)record_width * z + 1) = *mine = one.now;
+    if (threadIdx.x) return;
+    rates[z].chi_sd = one.now.chi_sd;
+    put_numbers(one.now, true, (Now *)(record + (long long)record_width * z + 1)), put_numbers(one.now, true, mine);
 }
 
 // Step n into the past, which the samples need not wait for. A block of threads for M_C and the noise, and one for the rest:
 // neither uses what the other changes, though both load all of it. The noise needs M_C_now, factor_from and floored of `now`, the
 // line JITTER of `vectors` and ROW_M_C of `work` alone, and the rest none of these. Grid (1, 2, solutions).
 extern "C" __global__ void __launch_bounds__(EQUATION_THREADS, 1)
-    enter_step(const int *on, int slots, int levels, const long long *page, double *chosen, double *matrices, double *ridge,
-               double *inverses, int *inverted, double *vectors, double *work, double *spread, double *now, Rates *rates) {
+    enter_step(const int *on, int *alive, int slots, int levels, const long long *page, double *chosen, double *matrices,
+               double *ridge, double *inverses, int *inverted, double *vectors, double *work, double *spread, double *now,
+               Rates *rates) {
     const int z = blockIdx.z;
-    if (!on[z]) return;
     const bool of_noise = blockIdx.y > 0;
+    if (!of_noise && threadIdx.x == 0) alive[gridDim.z + z] = alive[z];
+    if (!on[z]) return;
     const Page plan = {page, slots, levels};
     const Arrays own = arrays_of(matrices, ridge, vectors, work, (double *)(rates + gridDim.z), spread, slots, false);
     Now *mine = (Now *)now + z;

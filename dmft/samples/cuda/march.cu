@@ -70,16 +70,17 @@ template <int N> __device__ inline void part_sums(const double (&terms)[N], doub
 }
 
 // The loss of every sample, what it counts with in sums over the past, weighted_g = weight g, and sums of its terms in the averages
-// but for the last two (`bounds`).
+// but for the last two. Of samples with tangents bound (span,), weight times g', bounded where [ibp] completes the response; and
+// these last two terms, ends (2, span), g' sum_J T_nJ and its square, from `response_totals`.
 extern "C" __global__ void __launch_bounds__(PART)
-    fields(const int *on, int count, int width, int block, int parts, int columns, const Present *present, const double *weight,
-           const long long *tangent_index, const double *k, const double *y, const double *sd, const double *y_slope,
-           const double *direct, const double *h, double *s, double *Y, double *g, double *gp, double *g_y, double *weighted_g,
-           double *out) {
+    fields(const int *on, int count, int width, int block, int parts, int columns, int span, const Present *present,
+           const double *weight, const long long *tangent_index, const double *k, const double *y, const double *sd,
+           const double *y_slope, const double *direct, const double *h, double *s, double *Y, const double *response, double *g,
+           double *gp, double *g_y, double *weighted_g, double *bound, double *ends, double *out) {
     extern __shared__ __align__(16) double shared[];
     if (!on[blockIdx.z]) return;
     const auto [i, there] = own_sample(count, width, block, parts);
-    present = mine(present, 2);
+    present = mine(present, 2), response = mine(response, 2LL * span), bound = mine(bound, span), ends = mine(ends, 2LL * span);
     double terms[SCALARS - 2];
     for (double &term : terms) term = there ? UNFILLED : 0.0;
     if (there) {
@@ -112,6 +113,11 @@ extern "C" __global__ void __launch_bounds__(PART)
         terms[PUSH] = push_of<double>(w, slope, sd[i]);
         terms[LOST] = s[i] < 0.0 ? w : 0.0; // [lost]
         terms[CARRIED] = tangent_index[i] >= 0 ? w : 0.0;
+        if (const long long t = tangent_index[i]; t >= 0) {
+            const double counts = w * curvature * (IDENTITY ? share_of<double>(response[t], TANGENT_SUM_MAX) : 1.0);
+            const double total = IDENTITY ? counts * response[span + t] : 0.0;
+            bound[t] = counts, ends[t] = total, ends[span + t] = IDENTITY ? square_of<double>(total, w) : 0.0;
+        }
     }
     part_sums(terms, shared, own_sums(out, columns));
 }
@@ -134,15 +140,12 @@ extern "C" __global__ void __launch_bounds__(PART)
 }
 #endif
 
-// bound (span,): weight times g' of every sample with tangents, bounded where [ibp] completes the response; and the last two
-// of its terms, ends (2, span): g' sum_J T_nJ and its square. The warps of a block of threads share out the slots of ACROSS
-// samples; their sums meet in shared memory, (2, warps, ACROSS).
-extern "C" __global__ void bounds(const int *on, int carriers, int width, int span, int slots, const long long *carrier,
-                                  const double *weight, const double *gp, const stored *row, double *bound, double *ends) {
+// Of every sample with tangents sum_J |T_nJ| and sum_J T_nJ, (2, span). The warps of a block of threads share out the slots of
+// ACROSS samples; their sums meet in shared memory, (2, warps, ACROSS).
+extern "C" __global__ void response_totals(const int *on, int carriers, int span, int slots, const stored *row, double *out) {
     extern __shared__ __align__(16) double shared[];
     if (!on[blockIdx.z]) return;
-    weight = mine(weight, width), gp = mine(gp, width), row = mine(row, (long long)slots * span);
-    bound = mine(bound, span), ends = mine(ends, 2LL * span);
+    row = mine(row, (long long)slots * span), out = mine(out, 2LL * span);
     const int warps = blockDim.x / LANES, own = FOUR * (threadIdx.x % LANES), first = blockIdx.x * ACROSS;
     Four<double> response = {}, total = {};
     if (first + own < span)
@@ -162,10 +165,7 @@ extern "C" __global__ void bounds(const int *on, int carriers, int width, int sp
             response += shared[w * ACROSS + across];
             total += shared[(warps + w) * ACROSS + across];
         }
-        const long long i = carrier[t];
-        bound[t] = weight[i] * gp[i] * (IDENTITY ? share_of<double>(response, TANGENT_SUM_MAX) : 1.0);
-        ends[t] = IDENTITY ? bound[t] * total : 0.0;
-        ends[span + t] = IDENTITY ? square_of<double>(bound[t] * total, weight[i]) : 0.0;
+        out[t] = response, out[span + t] = total;
     }
 }
 

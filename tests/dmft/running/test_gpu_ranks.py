@@ -77,7 +77,7 @@ def run_files() -> dict[str, str]:
 def test_several_cards_have_the_bits_of_one(run_python, tmp_path, monkeypatch, name):
     """On three ranks, and stopped on three and continued on one."""
     for module in (replica, runner):
-        monkeypatch.setattr(module, "LAUNCHED_AHEAD", VISIT)
+        monkeypatch.setattr(module, "VISIT", VISIT)
     monkeypatch.setattr(launches, "FEW_CARRIERS", FEW)
     one, three, stopped = (tmp_path / each for each in ("one", "three", "stopped"))
     for folder in (one, three, stopped):
@@ -110,6 +110,6 @@ def test_samples_are_on_all_cards_but_where_there_are_too_few():
 
 
 if __name__ == "__main__":
-    replica.LAUNCHED_AHEAD = runner.LAUNCHED_AHEAD = VISIT
+    replica.VISIT = runner.VISIT = VISIT
     launches.FEW_CARRIERS = FEW
     compute(Path(sys.argv[1]), "stop" in sys.argv[2:])

@@ -15,7 +15,8 @@ from dmft.core.command import load_plugin
 from dmft.core.errors import OutcomeWarning, RunError, Stopped, UserError
 from dmft.model.losses import register_loss
 from dmft.model.runfile import parse_run
-from dmft.samples.launches import HELD_BYTES, MOVERS, TILING
+from dmft.samples.launches import HELD_BYTES, MOVERS
+from dmft.samples.tiling import TILING
 from tests.cards import Changed, given_out
 from tests.emulate import HostGpu
 from tests.run_files import run_text
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.gpu
 @pytest.fixture(autouse=True)
 def few_steps_a_visit(on_this_card, monkeypatch):
     for module in ("runner", "replica"):  # few steps a visit, so that a run of some dozen can be stopped on its way
-        monkeypatch.setattr(f"dmft.running.{module}.LAUNCHED_AHEAD", 4)
+        monkeypatch.setattr(f"dmft.running.{module}.VISIT", 4)
 
 
 class After:

@@ -8,9 +8,11 @@ import pytest
 from dmft.core.parallel import Comm
 from dmft.core.tree import flatten
 from dmft.equations.kernels import Wanted
+from dmft.equations.tuning import ESTIMATOR, Estimator
+from dmft.samples import card_steps, launches
 from dmft.samples.gpu import Card
-from dmft.samples.launches import TILING
 from dmft.samples.sampling import PARTS, Sampling
+from dmft.samples.tiling import TILING
 from dmft.solvers.blocks import step_together
 from dmft.solvers.march import March
 from tests.dmft.samples.test_gpu_march import SMALL, problem
@@ -20,10 +22,10 @@ pytestmark = pytest.mark.gpu
 STEPS = 16
 
 
-def marches_on(cards, extra: str = "m0 = 0.4", parts=PARTS) -> list[March]:
+def marches_on(cards, extra: str = "m0 = 0.4", parts=PARTS, by: Estimator = ESTIMATOR) -> list[March]:
     """Replica k of a run, on the k-th of these."""
     p, tiling = problem("persistent", STEPS, extra), SMALL if isinstance(cards[0].gpu, HostGpu) else TILING
-    return [March(p, Sampling(20, 3, (k,), frozenset(parts)), 4, Wanted.plain(STEPS), Comm(), np.float64, on, tiling)
+    return [March(p, Sampling(20, 3, (k,), frozenset(parts), estimator=by), 4, Wanted.plain(STEPS), Comm(), np.float64, on, tiling)
             for k, on in enumerate(cards)]
 
 
@@ -62,16 +64,41 @@ def test_one_that_is_ahead_waits_and_one_that_ended_is_left_out(card):
         assert np.isnan(other.curves["m"][upto:]).all()
 
 
-def test_several_steps_a_visit_are_the_same_steps(card):
-    """Eight and sixteen steps ahead, against one."""
+@pytest.mark.backwards
+@pytest.mark.parametrize("few", [launches.FEW_CARRIERS, 0], ids=["few tangents", "many"])
+def test_several_steps_a_visit_are_the_same_steps(card, monkeypatch, few):
+    """Six, eight and all steps, of which at most eight are launched at a time, against one. The last visits are longer than what
+    the host has pages for, which are written anew while others are collected. Few tangents and many go beside the rest in other
+    ways."""
+    monkeypatch.setattr(launches, "FEW_CARRIERS", few)
     want = [stepped([march])[0] for march in marches_on([Card(card) for _ in range(3)])]
-    for ahead, visits in ((8, 3), (16, 2)):
-        got = stepped(marches_on([Card(card, ahead)] * 3), visits)
+    monkeypatch.setattr(card_steps, "LAUNCHED_AHEAD", 8)
+    for visit, visits in ((6, 3), (8, 3), (STEPS, 2), (STEPS + 1, 1)):
+        got = stepped(marches_on([Card(card, visit)] * 3), visits)
         for one, other in zip(want, got, strict=True):
             assert other.done
             for group, arrays in one.tables().items():
                 for name, array in arrays.items():
                     np.testing.assert_array_equal(other.tables()[group][name], array, err_msg=name)
+
+
+@pytest.mark.backwards
+def test_a_solution_that_diverges_in_the_middle_of_a_visit(card):
+    """It has the state that it would have if the host had looked at once; another one goes on. Two of three have sums of more than
+    50, which is too large here."""
+    def solved(visit: int) -> list[March]:
+        marches = marches_on([Card(card, visit)] * 3, by=Estimator(largest=50.0))
+        while going := [march for march in marches if not march.done]:
+            step_together(going, Comm())
+        return marches
+
+    want, got = solved(1), solved(STEPS + 1)
+    assert [march.n for march in want] == [7, 4, STEPS]
+    for one, other in zip(want, got, strict=True):
+        assert one.diverged == other.diverged == (one.n < STEPS) and one.n == other.n
+        found = flatten(other.shared())
+        for name, array in flatten(one.shared()).items():
+            np.testing.assert_array_equal(found[name], array, err_msg=name)
 
 
 def test_a_stop_between_visits_changes_no_bit(card):

@@ -16,8 +16,8 @@ from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.model.experiment import Experiment, theory_experiment
 from dmft.model.runfile import parse_run
 from dmft.samples.formulas import overshoots
-from dmft.samples.launches import TILING, Tiling
 from dmft.samples.sampling import PARTS, Sampling, draw
+from dmft.samples.tiling import TILING, Tiling
 from dmft.solvers.march import March
 from tests import own_physics  # noqa: F401
 from tests.emulate import COMPILER, HostGpu
