@@ -4,8 +4,8 @@ by kernel. Needs an NVIDIA GPU and CuPy.
 python benchmarks/bench_gpu_equations.py [STEPS]      (default: 3000)
 
 ms a step are those of the last steps, when the history is full; so are the times of kernels, taken by events of the card, for which
-they are launched one by one. `noise_given_past` and `enter_step` go beside the kernels of the samples. Short kernels seem longer
-than they are where the host is late to launch them.
+they are launched one by one. `noise_given_past` goes beside `row_and_step`, `enter_step` beside the samples. Short kernels seem
+longer than they are where the host is late to launch them.
 """
 
 from __future__ import annotations

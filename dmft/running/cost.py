@@ -41,10 +41,10 @@ ITERATE_SWEEPS = 60        # sweeps to converge at mixing 0.5; measured 55
 # Measured: 8 to 11 ns; 0.10 to 0.19 ns up to dimension 1000 and 0.35 ns at 2000, where the cache ends.
 DRAW_ENTRY = 10e-9
 STEP_ENTRY, STEP_ENTRY_LARGE, LARGE_ENTRIES = 0.16e-9, 0.35e-9, 1e7
-# On one H200 (docs/notes/performance.md): seconds of a step of the card, where it does the equations (0.151 ms in all with one
-# solution of 4000 samples, 0.202 with eight), or else of the host, and for every solution in it, a thread each (0.31 and 1.18);
+# On one H200 (docs/notes/performance.md): seconds of a step of the card, where it does the equations (0.118 ms in all with one
+# solution of 4000 samples, 0.191 with eight), or else of the host, and for every solution in it, a thread each (0.31 and 1.18);
 # seconds per byte of samples on the card, and bytes a second at which the simulator reads its data.
-CARD_STEP, GPU_STEP, GPU_SOLUTION, GPU_BYTE = 0.132e-3, 0.2e-3, 0.09e-3, 0.27e-12
+CARD_STEP, GPU_STEP, GPU_SOLUTION, GPU_BYTE = 0.11e-3, 0.2e-3, 0.09e-3, 0.27e-12
 GPU_UNIT_STEP, GPU_UNIT_PAIR = 1.3e-3, 1.2e-9  # of a network: the host's seconds of a step, and per unit and pair of entries of Q
 GPU_READ = 4.2e12
 CARD_BYTES = 139 << 30  # memory of the card

@@ -348,7 +348,7 @@ __device__ inline void put_lines(Table<double> x, int n) {
 
 // Whether these blocks are those of the factor that a kernel solves with, as `enter_step` left them: else they are found first.
 __device__ inline double &blocks_are_known() { return all_shared()[KNOWN_AT]; }
-// They come from memory with `arrays_are_there`, or go there: (groups, SOLVE_ROWS, BLOCK_WIDTH). What `row_and_step` solves with
+// They come from memory with `arrays_are_there`, or go there: (groups, SOLVE_ROWS, BLOCK_WIDTH). What a kernel solves with
 // may be another factor afterwards: `enter_step` follows wherever the solution goes on, and leaves the blocks of that one; else the
 // host sends the state anew, and none are known.
 __device__ inline void take_blocks(const double *from, bool known) {

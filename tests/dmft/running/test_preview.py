@@ -112,7 +112,7 @@ def test_a_gpu_is_faster_where_it_was_measured_to_be():
 
 
 @pytest.mark.parametrize("solutions, samples, by_card, by_host", [
-    (1, 4000, 0.151, 0.308), (8, 4000, 0.202, 1.180), (1, 100_000, 0.279, 0.454), (8, 100_000, 1.370, 1.404)])
+    (1, 4000, 0.118, 0.308), (8, 4000, 0.191, 1.180), (1, 100_000, 0.271, 0.454), (8, 100_000, 1.349, 1.404)])
 def test_steps_of_a_card_are_as_long_as_measured(solutions, samples, by_card, by_host):
     """docs/notes/performance.md: ms a step at n = 3000 of gradient descent, where the card does the equations, and where the host
     does them, as for Nesterov's rule: its two rates give 0.79 to 1.08 of what was measured on two hosts."""
