@@ -338,7 +338,7 @@ class HostGpu:
         return HostQueue(self.backwards)
 
     def get(self, array):
-        return np.array(array)
+        return np.array(array, order="C")
 
     def fill(self, array, values):
         array[...] = values

@@ -147,7 +147,7 @@ class Gpu:
         return Queue(self._cupy, urgent)
 
     def get(self, array: Any) -> np.ndarray:
-        """A copy on the host; waits for everything that was launched before."""
+        """A copy on the host, whole rows one after the other; waits for everything that was launched before."""
         return self._cupy.asnumpy(array)
 
     def fill(self, array: Any, values: np.ndarray) -> None:
