@@ -53,7 +53,7 @@ class Mirror:
             runtime.memcpyAsync(to, source, self.host.nbytes, getattr(runtime, f"memcpy{kind}"), queue.ptr)
 
 
-QUEUE_SIDES = 3  # of a queue, beside which they go on; what they launch has priority
+QUEUE_SIDES = 3  # streams that go on beside that of a queue, with priority
 
 
 class Queue:
